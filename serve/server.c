@@ -9,27 +9,14 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "serve/grpc/grpc.h"
-#include "serve/http/http.h"
-#include "serve/net/sockets.h"
 #include "serve/protocol/fault.h"
+#include "serve/server_impl.h"
 
 /* RECORDED: events that each core remembers with --record, 64 bytes each. */
 enum { DRAIN_SECONDS = 30, RECORDED = 1 << 20 };
 
-struct ms_server {
-    struct ms_server_options options;
-    moire_runtime *runtime;
-    struct ms_repository *repository;
-    struct ms_tls *tls; /* NULL: none */
-    struct ms_http http;
-    struct ms_grpc grpc;
-    int port[MS_TCP_PORTS];
-    bool owns_unix; /* the socket file is this server's */
-};
-
 /* --- log --- */
-static void log_line(void *user, int level, const char *line) {
+void ms_server_log(void *user, int level, const char *line) {
     static const char *const names[] = {"error", "warning", "info", "debug"};
     const struct ms_server *s = user;
     if (level < 0 || level >= MOIRE_LOG_DEBUG) return;
@@ -56,7 +43,7 @@ static void log_line(void *user, int level, const char *line) {
 static void log_kept(struct ms_server *s, const moire_error *err) {
     char line[sizeof err->message + 40];
     snprintf(line, sizeof line, "what was read before stays in use: %s", err->message);
-    log_line(s, MOIRE_LOG_ERROR, line);
+    ms_server_log(s, MOIRE_LOG_ERROR, line);
 }
 
 /* --- start and stop --- */
@@ -66,7 +53,7 @@ static int start_runtime(struct ms_server *s, moire_error *err) {
     c.threads = s->options.threads;
     c.policy = s->options.policy;
     c.store = s->options.store;
-    c.log = log_line;
+    c.log = ms_server_log;
     c.log_user = s;
     c.record = s->options.record ? RECORDED : 0;
     return moire_runtime_create(&c, &s->runtime, err);
@@ -76,69 +63,9 @@ static int start_repository(struct ms_server *s, moire_error *err) {
     const struct ms_repository_options o = {.folder = s->options.repository,
                                             .runtime = s->runtime,
                                             .is_explicit = !strcmp(s->options.mode, "explicit"),
-                                            .log = log_line,
+                                            .log = ms_server_log,
                                             .log_user = s};
     return ms_repository_start(&o, &s->repository, err);
-}
-
-static int start_tls(struct ms_server *s, moire_error *err) {
-    const struct ms_tls_files *f = &s->options.tls;
-    if (!f->certificate && !f->key && !f->client_ca) return MOIRE_OK;
-    if (!f->certificate || !f->key)
-        return ms_fail(err, MOIRE_EINVAL, "TLS needs both --tls-cert and --tls-key");
-    return ms_tls_open(f, &s->tls, err);
-}
-
-/* Other machines may reach the server: strangers are kept out, or that is asked for. */
-static bool is_guarded(const struct ms_server *s) {
-    return s->options.insecure || (s->tls && s->options.tls.client_ca);
-}
-
-static int listen_tcp(struct ms_server *s, int index, int port, moire_error *err) {
-    int fd;
-    if (port < 0) return MOIRE_OK;
-    int rc = ms_socket_tcp(s->options.host, port, is_guarded(s), &fd, &s->port[index], err);
-    if (!rc) rc = ms_http_listen(&s->http, fd, MS_LISTEN_TCP, err);
-    return rc;
-}
-
-static int listen_http(struct ms_server *s, moire_error *err) {
-    int fd, rc = ms_http_open(&s->http, err);
-    s->http.tls = s->tls;
-    s->http.repository = s->repository;
-    s->http.runtime = s->runtime;
-    s->http.body_bytes = (size_t)s->options.body_bytes;
-    s->http.nv_metrics = s->options.nv_metrics;
-    if (!rc) rc = listen_tcp(s, MS_PORT_HTTP, s->options.http_port, err);
-    if (!rc) rc = listen_tcp(s, MS_PORT_METRICS, s->options.metrics_port, err);
-    if (!rc && s->options.unix_path) {
-        rc = ms_socket_unix(s->options.unix_path, &fd, err);
-        s->owns_unix = !rc;
-        if (!rc) rc = ms_http_listen(&s->http, fd, MS_LISTEN_FILE, err);
-    }
-    return rc;
-}
-
-static int listen_grpc(struct ms_server *s, moire_error *err) {
-    int fd;
-    if (s->options.grpc_port < 0) return MOIRE_OK;
-    int rc = ms_grpc_open(&s->grpc, err);
-    if (rc == MOIRE_EUNSUPPORTED) {
-        char line[sizeof err->message + 40];
-        snprintf(line, sizeof line, "no gRPC, HTTP only: %s", err->message);
-        log_line(s, MOIRE_LOG_WARN, line);
-        return MOIRE_OK;
-    }
-    s->grpc.tls = s->tls;
-    s->grpc.repository = s->repository;
-    s->grpc.runtime = s->runtime;
-    s->grpc.body_bytes = (size_t)s->options.body_bytes;
-    if (!rc)
-        rc = ms_socket_tcp(s->options.host, s->options.grpc_port, is_guarded(s), &fd, &s->port[MS_PORT_GRPC],
-                           err);
-    if (!rc) rc = ms_grpc_listen(&s->grpc, fd, s->tls != NULL, err);
-    if (!rc) rc = ms_grpc_start(&s->grpc, err);
-    return rc;
 }
 
 int ms_server_start(const struct ms_server_options *options, struct ms_server **out, moire_error *err) {
@@ -151,11 +78,10 @@ int ms_server_start(const struct ms_server_options *options, struct ms_server **
         return ms_fail(err, MOIRE_EIO, "the model repository %.300s is no folder that can be read",
                        options->repository);
     }
-    int rc = start_tls(s, err);
+    int rc = ms_server_guard(s, err);
     if (!rc) rc = start_runtime(s, err);
     if (!rc) rc = start_repository(s, err);
-    if (!rc) rc = listen_http(s, err);
-    if (!rc) rc = listen_grpc(s, err);
+    if (!rc) rc = ms_server_listen(s, err);
     if (!rc) return MOIRE_OK;
     ms_server_stop(s);
     *out = NULL;
@@ -167,7 +93,7 @@ static void write_record(struct ms_server *s) {
     char line[sizeof err.message];
     const int rc = moire_record(s->runtime, s->options.record, &err);
     snprintf(line, sizeof line, "recorded in %.300s; `moire whatif` replays it", s->options.record);
-    log_line(s, rc ? MOIRE_LOG_ERROR : MOIRE_LOG_INFO, rc ? err.message : line);
+    ms_server_log(s, rc ? MOIRE_LOG_ERROR : MOIRE_LOG_INFO, rc ? err.message : line);
 }
 
 void ms_server_stop(struct ms_server *s) {
@@ -176,11 +102,12 @@ void ms_server_stop(struct ms_server *s) {
     ms_http_close(&s->http, DRAIN_SECONDS);
     ms_grpc_close(&s->grpc, DRAIN_SECONDS);
     ms_tls_close(s->tls);
+    ms_access_close(s->access);
     if (s->runtime) moire_drain(s->runtime);
     if (s->runtime && s->options.record) write_record(s);
     if (s->repository) ms_repository_stop(s->repository);
     moire_runtime_destroy(s->runtime, 1);
-    if (s->owns_unix) unlink(s->options.unix_path);
+    ms_server_remove_files(s);
     free(s);
 }
 
@@ -199,6 +126,7 @@ void ms_server_refresh(struct ms_server *s) {
 void ms_server_reload(struct ms_server *s) {
     moire_error err;
     if (s->tls && ms_tls_reload(s->tls, &err)) log_kept(s, &err);
+    if (s->access && ms_access_reload(s->access, &err)) log_kept(s, &err);
     ms_repository_refresh(s->repository);
 }
 
@@ -207,18 +135,24 @@ static void announce(const struct ms_server *s) {
     const struct ms_server_options *o = &s->options;
     const char *scheme = s->tls ? "https" : "http";
     if (o->json) {
-        json_t *line = json_pack("{s:s, s:i, s:i, s:i, s:s?}", "host", o->host, "http_port",
+        json_t *line = json_pack("{s:s, s:i, s:i, s:i, s:i, s:s?, s:s?, s:s?}", "host", o->host, "http_port",
                                  s->port[MS_PORT_HTTP], "metrics_port", s->port[MS_PORT_METRICS], "grpc_port",
-                                 s->port[MS_PORT_GRPC], "unix", o->unix_path);
+                                 s->port[MS_PORT_GRPC], "control_port", s->port[MS_PORT_CONTROL], "unix",
+                                 o->unix_path, "grpc_unix", o->grpc_unix, "control_unix", o->control_unix);
         json_dumpf(line, stdout, JSON_COMPACT);
         putchar('\n');
         json_decref(line);
     } else {
-        if (s->port[MS_PORT_HTTP]) printf("HTTP on %s://%s:%d/v2\n", scheme, o->host, s->port[MS_PORT_HTTP]);
-        if (s->port[MS_PORT_METRICS])
-            printf("metrics on %s://%s:%d/metrics\n", scheme, o->host, s->port[MS_PORT_METRICS]);
-        if (s->port[MS_PORT_GRPC]) printf("gRPC on %s:%d\n", o->host, s->port[MS_PORT_GRPC]);
+        static const char *const what[] = {"HTTP", "metrics", "gRPC", "control"}, *const path[] = {
+                                                                                      "/v2", "/metrics", "",
+                                                                                      "/v2/repository"};
+        for (int i = 0; i < MS_TCP_PORTS; i++)
+            if (s->port[i])
+                printf("%s on %s%s%s:%d%s\n", what[i], i == MS_PORT_GRPC ? "" : scheme,
+                       i == MS_PORT_GRPC ? "" : "://", o->host, s->port[i], path[i]);
         if (o->unix_path) printf("HTTP on the socket %s\n", o->unix_path);
+        if (o->grpc_unix && s->owns[MS_FILE_GRPC]) printf("gRPC on the socket %s\n", o->grpc_unix);
+        if (o->control_unix) printf("control on the socket %s\n", o->control_unix);
     }
     fflush(stdout);
 }
@@ -248,8 +182,8 @@ int ms_server_run(const struct ms_server_options *options, moire_error *err) {
     if (s) {
         announce(s);
         wait_for_end(s, &signals);
-        log_line(s, MOIRE_LOG_INFO,
-                 "ends when what it has taken is answered; a second signal ends it at once");
+        ms_server_log(s, MOIRE_LOG_INFO,
+                      "ends when what it has taken is answered; a second signal ends it at once");
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (s) ms_server_stop(s);

@@ -9,10 +9,11 @@
 #include "serve/net/tls.h"
 
 struct ms_server_options {
-    const char *repository, *host, *unix_path, *policy, *store, *mode; /* mode: none, poll, explicit */
-    int http_port, metrics_port, grpc_port;                            /* 0: any that is free; -1: none */
-    struct ms_tls_files tls;                                           /* certificate NULL: none */
-    const char *record;                                                /* NULL: nothing is recorded */
+    const char *repository, *host, *unix_path, *grpc_unix, *control_unix, *token_file, *policy, *store,
+        *mode;                                            /* mode: none, poll, explicit */
+    int http_port, metrics_port, grpc_port, control_port; /* 0: any that is free; -1: none */
+    struct ms_tls_files tls;                              /* certificate NULL: none */
+    const char *record;                                   /* NULL: nothing is recorded */
     int threads, poll_seconds;
     int64_t body_bytes;
     bool insecure, json_log, json, nv_metrics;
@@ -21,18 +22,18 @@ struct ms_server_options {
 struct ms_server;
 /* Starts all and returns; models load in the background.
  * Returns: MOIRE_OK, and the server is to be stopped; MOIRE_EINVAL: an option, or an address that is not
- * loopback without `insecure`; MOIRE_EIO: an address cannot be used; MOIRE_EUNSUPPORTED: libmicrohttpd is
- * missing; what moire_runtime_create() returns. */
+ * loopback and nothing that keeps strangers out; MOIRE_EIO: an address cannot be used; MOIRE_EUNSUPPORTED:
+ * libmicrohttpd is missing; what moire_runtime_create() returns. */
 int ms_server_start(const struct ms_server_options *options, struct ms_server **out, moire_error *err);
 /* Answers what it has taken, takes nothing more, and frees all. */
 void ms_server_stop(struct ms_server *server);
 /* Port of a TCP listener, in the order of the options.  Returns: 0: there is none. */
-enum ms_port { MS_PORT_HTTP, MS_PORT_METRICS, MS_PORT_GRPC, MS_TCP_PORTS };
+enum ms_port { MS_PORT_HTTP, MS_PORT_METRICS, MS_PORT_GRPC, MS_PORT_CONTROL, MS_TCP_PORTS };
 int ms_server_port(const struct ms_server *server, enum ms_port which);
 bool ms_server_is_ready(struct ms_server *server);
 /* Looks at the repository again.  Returns at once. */
 void ms_server_refresh(struct ms_server *server);
-/* And at certificates, which stay as they are where a file is no good; the log says that. */
+/* And at certificates and tokens, which stay as they are where a file is no good; the log says that. */
 void ms_server_reload(struct ms_server *server);
 
 /* Serves until SIGTERM or SIGINT; a second one ends the process at once.  SIGHUP is

@@ -13,6 +13,7 @@
 #define MS_GRPC_H
 #include <protobuf-c/protobuf-c.h>
 #include <stdatomic.h>
+#include "serve/access/access.h"
 #include "serve/grpc/h2.h"
 #include "serve/net/coding.h"
 #include "serve/net/handshake.h"
@@ -53,6 +54,8 @@ struct ms_grpc {
     size_t body_bytes;  /* most of a message */
     struct ms_tls *tls; /* NULL: sockets of TCP are plain, too */
     struct ms_handshakes *handshakes;
+    struct ms_access *access;  /* NULL: everybody may do everything */
+    bool control_is_elsewhere; /* HTTP has a listener for it */
     struct ms_grpc_listener listener[MS_GRPC_LISTENERS];
     int n_listeners; /* 0 once it drains */
     int epoll, wake;
@@ -90,6 +93,7 @@ struct ms_call {
     int32_t stream; /* 0: closed */
     const struct ms_method *method;
     char path[128];
+    struct ms_bearer bearer;
     bool is_grpc, has_begun;
     enum ms_coding coding; /* of compressed messages */
     size_t header_bytes;
@@ -164,6 +168,11 @@ void ms_call_stream_closed(struct ms_call *call);
 void ms_call_drop_item(struct ms_call *call); /* the first */
 void ms_call_release(struct ms_call *call);   /* frees it where nothing refers to it any more */
 
+/* grpc_access.c.  May the client begin such a call?  And, now that the model is named, that?  Returns: as
+ * ms_access_check(). */
+int ms_call_allow(const struct ms_call *call, moire_error *err);
+int ms_item_allow(const struct ms_item *item, moire_error *err);
+
 /* grpc_receive.c */
 void ms_call_receive(struct ms_call *call, const uint8_t *data, size_t n);
 void ms_call_received_all(struct ms_call *call);
@@ -178,6 +187,10 @@ void ms_call_put(struct ms_call *call, const ProtobufCMessage *message);
 struct ms_method {
     const char *name;
     const ProtobufCMessageDescriptor *request, *answer;
+    enum ms_right right; /* that a call needs; MODEL: on the model that each message names */
+    /* where the request names its model, which may then be looked at by those with a right on it; 0: nowhere
+     */
+    size_t model_at, version_at;
     bool is_stream; /* takes and sends any number of messages; an item's error is an answer too */
     /* Sets item->answer, or starts what calls ms_item_ended(); not both. */
     int (*begin)(struct ms_item *item, moire_error *err);

@@ -94,6 +94,8 @@ void ms_call_header(struct ms_call *call, const char *name, size_t name_n, const
         call->is_grpc = n >= sizeof type - 1 && !memcmp(value, type, sizeof type - 1);
     } else if (is("grpc-timeout", name, name_n)) {
         call->timeout_us = read_timeout(value, n);
+    } else if (is("authorization", name, name_n)) {
+        ms_bearer_read(value, n, &call->bearer);
     } else if (is("grpc-encoding", name, name_n)) {
         char coding[16] = "?";
         if (n < sizeof coding) memcpy(coding, value, n + 1);
@@ -105,6 +107,7 @@ void ms_call_begin(struct ms_call *call) {
     call->has_begun = true;
     call->method = ms_method_find(call->path);
     char what[200];
+    moire_error err;
     if (!call->is_grpc) {
         ms_call_finish(call, MOIRE_EINVAL, "this port speaks gRPC: content-type must be application/grpc");
     } else if (!call->method) {
@@ -112,6 +115,8 @@ void ms_call_begin(struct ms_call *call) {
         ms_call_finish(call, MOIRE_EUNSUPPORTED, what);
     } else if (call->timeout_us < 0) {
         ms_call_finish(call, MOIRE_EINVAL, "grpc-timeout is malformed");
+    } else if (ms_call_allow(call, &err)) {
+        ms_call_finish(call, err.code, err.message);
     } else if (atomic_load(&call->connection->door->draining)) {
         ms_call_finish(call, MOIRE_ESHUTDOWN, "the server is shutting down");
     }

@@ -61,7 +61,9 @@ static int health(struct ms_item *item, moire_error *err) {
     if (!*r->service || !strcmp(r->service, "inference.GRPCInferenceService")) {
         serving = is_serving(item);
     } else {
-        const int rc = ms_repository_take(repository_of(item), r->service, NULL, &m, err);
+        int rc = ms_access_check(item->call->connection->door->access, &item->call->bearer, MS_RIGHT_MODEL,
+                                 r->service, NULL, err);
+        if (!rc) rc = ms_repository_take(repository_of(item), r->service, NULL, &m, err);
         if (rc) return rc;
         serving = is_model_serving(item, m);
     }
@@ -71,6 +73,11 @@ static int health(struct ms_item *item, moire_error *err) {
 /* --- documents --- */
 static int server(struct ms_item *item, moire_error *err) {
     return answer(item, ms_document_server(), err);
+}
+
+/* What a list tells is cut to the models that the client has a right on. */
+static void filter(const struct ms_item *item, json_t *list) {
+    ms_access_filter(item->call->connection->door->access, &item->call->bearer, list);
 }
 
 typedef int (*of_model)(struct ms_repository *repository, const char *name, const char *version, json_t **out,
@@ -94,13 +101,17 @@ static int config(struct ms_item *item, moire_error *err) {
 
 static int statistics(struct ms_item *item, moire_error *err) {
     json_t *made;
+    const Inference__ModelStatisticsRequest *r = (const void *)item->request;
     const int rc = document(item, ms_document_stats, &made, err);
+    if (!rc && !*r->name) filter(item, json_object_get(made, "model_stats"));
     return rc ? rc : answer(item, made, err);
 }
 
 static int index_of(struct ms_item *item, moire_error *err) {
     const Inference__RepositoryIndexRequest *r = (const void *)item->request;
-    return answer(item, json_pack("{s:o}", "models", ms_document_index(repository_of(item), r->ready)), err);
+    json_t *index = ms_document_index(repository_of(item), r->ready);
+    filter(item, index);
+    return answer(item, json_pack("{s:o}", "models", index), err);
 }
 
 /* --- loads --- */
@@ -135,28 +146,38 @@ static void pack_nothing(struct ms_item *item) {
 
 /* --- the table --- */
 #define TYPES(name) &inference__##name##_request__descriptor, &inference__##name##_response__descriptor
+#define NOWHERE     0, 0
+#define NAMES(type, model)                                                                                   \
+    offsetof(Inference__##type##Request, model), offsetof(Inference__##type##Request, version)
 static const struct ms_method methods[] = {
-    {"ModelInfer", TYPES(model_infer), false, ms_grpc_infer, ms_grpc_pack_infer},
+    {"ModelInfer", TYPES(model_infer), MS_RIGHT_MODEL, offsetof(Inference__ModelInferRequest, model_name),
+     offsetof(Inference__ModelInferRequest, model_version), false, ms_grpc_infer, ms_grpc_pack_infer},
     {"ModelStreamInfer", &inference__model_infer_request__descriptor,
-     &inference__model_stream_infer_response__descriptor, true, ms_grpc_infer, ms_grpc_pack_stream},
-    {"ServerLive", TYPES(server_live), false, live, NULL},
-    {"ServerReady", TYPES(server_ready), false, ready, NULL},
-    {"ServerMetadata", TYPES(server_metadata), false, server, NULL},
-    {"ModelReady", TYPES(model_ready), false, model_ready, NULL},
-    {"ModelMetadata", TYPES(model_metadata), false, model, NULL},
-    {"ModelConfig", TYPES(model_config), false, config, NULL},
-    {"ModelStatistics", TYPES(model_statistics), false, statistics, NULL},
-    {"RepositoryIndex", TYPES(repository_index), false, index_of, NULL},
-    {"RepositoryModelLoad", TYPES(repository_model_load), false, load, pack_nothing},
-    {"RepositoryModelUnload", TYPES(repository_model_unload), false, unload, pack_nothing},
+     &inference__model_stream_infer_response__descriptor, MS_RIGHT_MODEL,
+     offsetof(Inference__ModelInferRequest, model_name),
+     offsetof(Inference__ModelInferRequest, model_version), true, ms_grpc_infer, ms_grpc_pack_stream},
+    {"ServerLive", TYPES(server_live), MS_RIGHT_NONE, NOWHERE, false, live, NULL},
+    {"ServerReady", TYPES(server_ready), MS_RIGHT_NONE, NOWHERE, false, ready, NULL},
+    {"ServerMetadata", TYPES(server_metadata), MS_RIGHT_TOKEN, NOWHERE, false, server, NULL},
+    {"ModelReady", TYPES(model_ready), MS_RIGHT_MODEL, NAMES(ModelReady, name), false, model_ready, NULL},
+    {"ModelMetadata", TYPES(model_metadata), MS_RIGHT_MODEL, NAMES(ModelMetadata, name), false, model, NULL},
+    {"ModelConfig", TYPES(model_config), MS_RIGHT_MODEL, NAMES(ModelConfig, name), false, config, NULL},
+    {"ModelStatistics", TYPES(model_statistics), MS_RIGHT_TOKEN, NAMES(ModelStatistics, name), false,
+     statistics, NULL},
+    {"RepositoryIndex", TYPES(repository_index), MS_RIGHT_TOKEN, NOWHERE, false, index_of, NULL},
+    {"RepositoryModelLoad", TYPES(repository_model_load), MS_RIGHT_CONTROL, NOWHERE, false, load,
+     pack_nothing},
+    {"RepositoryModelUnload", TYPES(repository_model_unload), MS_RIGHT_CONTROL, NOWHERE, false, unload,
+     pack_nothing},
 };
+#undef NAMES
+#undef NOWHERE
 #undef TYPES
-static const struct ms_method check = {"Check",
-                                       &grpc__health__v1__health_check_request__descriptor,
-                                       &grpc__health__v1__health_check_response__descriptor,
-                                       false,
-                                       health,
-                                       NULL};
+static const struct ms_method check = {.name = "Check",
+                                       .request = &grpc__health__v1__health_check_request__descriptor,
+                                       .answer = &grpc__health__v1__health_check_response__descriptor,
+                                       .right = MS_RIGHT_NONE,
+                                       .begin = health};
 
 /* What stands behind the prefix, or NULL. */
 static const char *behind(const char *path, const char *prefix) {

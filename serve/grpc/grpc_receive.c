@@ -48,6 +48,7 @@ static void begin_item(struct ms_call *call, bool compressed, const char *from, 
     call->last = item;
     call->n_items++;
     int rc = read_message(item, compressed, from, n, &item->error);
+    if (!rc) rc = ms_item_allow(item, &item->error);
     if (!rc) rc = call->method->begin(item, &item->error);
     item->has_ended = rc || item->answer;
 }

@@ -78,6 +78,7 @@ static enum MHD_Result send_answer(struct ms_exchange *x) {
     if (!r) return MHD_NO;
     x->answer = (struct ms_bytes){0}; /* the response's now */
     if (x->type) add(x, r, "Content-Type", x->type);
+    if (x->status == 401) add(x, r, "WWW-Authenticate", "Bearer realm=\"moire\"");
     if (x->status == 429 || x->status == 503) add(x, r, "Retry-After", "1");
     if (x->coding) add(x, r, "Content-Encoding", x->coding == MS_CODING_GZIP ? "gzip" : "deflate");
     if (*x->nonce) add_policy(x, r);
@@ -102,8 +103,11 @@ static struct ms_exchange *begin(const struct ms_listener *l, struct MHD_Connect
     int status = 0;
     x->route = ms_http_route(x, method, url, &status);
     const char *length = ms_http_header(x, "Content-Length");
+    moire_error err = {0};
     if (!x->route)
         fail_status(x, status, status == 405 ? "that path has another method" : "there is no such path");
+    else if (ms_http_allow(x, &err))
+        ms_http_fail(x, &err);
     else if (length && strtoull(length, NULL, 10) > x->http->body_bytes)
         fail_status(x, 413, "the request is larger than --http-max-input-size");
     if (x->status) x->phase = MS_REFUSED;

@@ -9,6 +9,7 @@
 #ifndef MS_HTTP_H
 #define MS_HTTP_H
 #include <stdatomic.h>
+#include "serve/access/access.h"
 #include "serve/net/coding.h"
 #include "serve/net/tls.h"
 #include "serve/http/mhd.h"
@@ -26,8 +27,10 @@ struct ms_listener {
 
 struct ms_http {
     struct ms_mhd mhd;
-    struct ms_zlib zlib; /* without it nothing is compressed */
-    struct ms_tls *tls;  /* NULL: sockets of TCP are plain, too */
+    struct ms_zlib zlib;       /* without it nothing is compressed */
+    struct ms_tls *tls;        /* NULL: sockets of TCP are plain, too */
+    struct ms_access *access;  /* NULL: everybody may do everything */
+    bool control_is_elsewhere; /* a listener of its own takes it */
     struct ms_repository *repository;
     moire_runtime *runtime;
     size_t body_bytes; /* most of a request */
@@ -46,6 +49,7 @@ struct ms_exchange {
     struct MHD_Connection *connection;
     const struct ms_route *route;
     char model[MS_NAME], version[MS_VERSION]; /* of the path; version "": the newest */
+    struct ms_bearer bearer;
     enum ms_phase phase;
     bool counted;
     struct ms_bytes body;
@@ -89,12 +93,17 @@ int ms_http_tls_refuse(gnutls_session_t session, const gnutls_datum_t *authoriti
 /* http_routes.c */
 struct ms_route {
     const char *method, *path; /* "*": a model's name or its version */
+    enum ms_right right;       /* that its client needs */
     void (*begin)(struct ms_exchange *x);
     void (*finish)(struct ms_exchange *x); /* after it was suspended */
 };
 /* The route, and the words that stars stand for.  NULL: none; *status says why (404, 405). */
 const struct ms_route *ms_http_route(struct ms_exchange *x, const char *method, const char *path,
                                      int *status);
+
+/* http_access.c.  Whether the client may do what it asks for.  Returns: as ms_access_check(); MS_EDENIED: it
+ * came by the wrong listener. */
+int ms_http_allow(struct ms_exchange *x, moire_error *err);
 
 /* http_infer.c, http_control.c, http_documents.c: what routes do. */
 void ms_http_infer(struct ms_exchange *x);
@@ -113,5 +122,6 @@ void ms_http_stats(struct ms_exchange *x);
 /* http_page.c */
 void ms_http_page(struct ms_exchange *x);
 void ms_http_watch(struct ms_exchange *x);
+void ms_http_all_stats(struct ms_exchange *x);
 void ms_http_metrics(struct ms_exchange *x);
 #endif

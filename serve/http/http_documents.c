@@ -27,12 +27,25 @@ void ms_http_config(struct ms_exchange *x) {
 void ms_http_stats(struct ms_exchange *x) {
     answer(x, ms_document_stats);
 }
+/* Those of all models that the client has a right on. */
+void ms_http_all_stats(struct ms_exchange *x) {
+    json_t *made = NULL;
+    moire_error err = {0};
+    if (ms_document_stats(x->http->repository, "", NULL, &made, &err)) {
+        ms_http_fail(x, &err);
+        return;
+    }
+    ms_access_filter(x->http->access, &x->bearer, json_object_get(made, "model_stats"));
+    ms_http_answer(x, made);
+}
 
 void ms_http_index(struct ms_exchange *x) {
     json_t *request = x->body.n ? json_loadb(x->body.at, x->body.n, 0, NULL) : json_object();
     const json_t *ready = json_object_get(request, "ready");
     if (json_is_object(request) && (!ready || json_is_boolean(ready))) {
-        ms_http_answer(x, ms_document_index(x->http->repository, json_is_true(ready)));
+        json_t *index = ms_document_index(x->http->repository, json_is_true(ready));
+        ms_access_filter(x->http->access, &x->bearer, index);
+        ms_http_answer(x, index);
     } else {
         moire_error err = {0};
         ms_fail(&err, MOIRE_EINVAL, "the request must be an object, its \"ready\" true or false");

@@ -53,10 +53,11 @@ int ms_socket_tcp(const char *host, int port, bool guarded, int *fd, int *bound,
     if (!read_address(host, port, &a, &n, &loopback))
         return ms_fail(err, MOIRE_EINVAL, "--host %.80s is no address (127.0.0.1, ::1, 0.0.0.0)", host);
     if (!loopback && !guarded)
-        return ms_fail(err, MOIRE_EINVAL,
-                       "--host %.80s is reached by other machines, and nothing keeps strangers out: give "
-                       "--tls-cert, --tls-key and --tls-client-ca, or --insecure if you know better",
-                       host);
+        return ms_fail(
+            err, MOIRE_EINVAL,
+            "--host %.80s is reached by other machines, and nothing keeps strangers out: give "
+            "--tls-cert and --tls-key with --token-file or --tls-client-ca, or --insecure if you know better",
+            host);
     *fd = socket(a.any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (*fd < 0 || setsockopt(*fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) ||
         setsockopt(*fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) || bind(*fd, &a.any, n) ||
@@ -79,7 +80,7 @@ static bool is_dead(const struct sockaddr_un *a) {
 int ms_socket_unix(const char *path, int *fd, moire_error *err) {
     struct sockaddr_un a = {.sun_family = AF_UNIX};
     if (!*path || strlen(path) >= sizeof a.sun_path)
-        return ms_fail(err, MOIRE_EINVAL, "--unix needs a path of 1 to %zu characters",
+        return ms_fail(err, MOIRE_EINVAL, "the path of a socket file has 1 to %zu characters",
                        sizeof a.sun_path - 1);
     memcpy(a.sun_path, path, strlen(path));
     if (is_dead(&a)) unlink(path);

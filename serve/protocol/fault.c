@@ -15,8 +15,17 @@ int ms_fail(moire_error *err, int code, const char *format, ...) {
     return code;
 }
 
+int ms_fail_no_model(moire_error *err, const char *name, const char *version) {
+    return ms_fail(err, MOIRE_ESTALE, "there is no model '%.100s'%s%.20s", name,
+                   version ? " of version " : "", version ? version : "");
+}
+
 int ms_grpc_status(int code) {
     switch (code) {
+    case MS_EAUTH:
+        return MS_GRPC_UNAUTHENTICATED;
+    case MS_EDENIED:
+        return MS_GRPC_PERMISSION_DENIED;
     case MOIRE_OK:
         return MS_GRPC_OK;
     case MOIRE_ECANCELLED:
@@ -47,6 +56,10 @@ int ms_grpc_status(int code) {
 
 int ms_http_status(int code) {
     switch (code) {
+    case MS_EAUTH:
+        return 401;
+    case MS_EDENIED:
+        return 403;
     case MOIRE_OK:
         return 200;
     case MOIRE_EINVAL:

@@ -39,9 +39,7 @@ int ms_repository_take(struct ms_repository *r, const char *name, const char *ve
     if (best) best->users++;
     pthread_mutex_unlock(&r->lock);
     *out = best;
-    return best ? MOIRE_OK
-                : ms_fail(err, MOIRE_ESTALE, "there is no model '%.100s'%s%.20s", name,
-                          version ? " of version " : "", version ? version : "");
+    return best ? MOIRE_OK : ms_fail_no_model(err, name, version);
 }
 
 void ms_repository_give(struct ms_model *m) {

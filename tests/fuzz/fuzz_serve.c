@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fuzz_serve.c - what strangers send to moire serve: infer requests as JSON with binary tensors and as gRPC
- * has them, and config.pbtxt. */
+ * has them, what they say of themselves; and config.pbtxt and the file of tokens. */
 #include <stdint.h>
 #include <stdlib.h>
+#include "serve/access/access.h"
 #include "serve/grpc/infer_message.h"
 #include "serve/grpc/messages.h"
 #include "serve/protocol/kserve.h"
@@ -58,6 +59,20 @@ static void config(const char *text, size_t n) {
     ms_settings_close(&s);
 }
 
+/* A file of tokens, and a header that is asked against them. */
+static void tokens(const char *text, size_t n, size_t header) {
+    struct ms_tokens t;
+    struct ms_bearer b;
+    moire_error err;
+    ms_bearer_read(text, header, &b);
+    if (ms_tokens_parse(text, n, &t, &err)) return;
+    const struct ms_token *found = ms_tokens_find(&t, b.digest);
+    if (found) ms_token_covers(found, "model");
+    for (int i = 0; i < t.n; i++)
+        if (ms_tokens_find(&t, t.token[i].digest) != &t.token[i]) abort();
+    ms_tokens_close(&t);
+}
+
 /* The first byte chooses; of a request the second says how long its binary part is. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     if (n < 2) return 0;
@@ -65,6 +80,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     n -= 2;
     if (data[0] == 'm')
         message(text, n);
+    else if (data[0] == 't')
+        tokens(text, n, data[1] > n ? n : data[1]);
     else if (data[0] & 1)
         config(text, n);
     else

@@ -25,7 +25,7 @@ class Bed:
             [moire, "serve", "--model-repository", folder, "--http-port", "0", "--grpc-port", "0",
              "--metrics-port", "0", "--json", *flags],
             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-        doors = json.loads(self.process.stdout.readline())
+        self.doors = doors = json.loads(self.process.stdout.readline())
         self.http_port, self.grpc_port = doors["http_port"], doors["grpc_port"]
         self.url = f"http://127.0.0.1:{self.http_port}"
         self.http = tritonclient.http.InferenceServerClient(f"127.0.0.1:{self.http_port}", concurrency=8)

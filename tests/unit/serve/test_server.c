@@ -31,6 +31,7 @@ static struct ms_server_options options(const char *mode) {
                                       .store = "/nonexistent",
                                       .mode = mode,
                                       .metrics_port = -1,
+                                      .control_port = -1,
                                       .grpc_port = -1,
                                       .threads = 2,
                                       .body_bytes = 1 << 20};
