@@ -9,7 +9,7 @@
 #include "serve/protocol/fault.h"
 
 /* Bounds of a connection; docs/serving.md has them in its table of limits. */
-enum { CONNECTIONS = 1000, HEADER_BYTES = 64 << 10, IDLE_SECONDS = 60 };
+enum { CONNECTIONS = 1000, HEADER_BYTES = 64 << 10, IDLE_SECONDS = 60, LINGER_MS = 200 };
 
 const char *ms_http_header(const struct ms_exchange *x, const char *name) {
     return x->http->mhd.lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
@@ -78,6 +78,7 @@ static enum MHD_Result send_answer(struct ms_exchange *x) {
     if (!r) return MHD_NO;
     x->answer = (struct ms_bytes){0}; /* the response's now */
     if (x->type) add(x, r, "Content-Type", x->type);
+    if (atomic_load(&x->http->draining) || !ms_http_has_one_length(x)) add(x, r, "Connection", "close");
     if (x->status == 401) add(x, r, "WWW-Authenticate", "Bearer realm=\"moire\"");
     if (x->status == 429 || x->status == 503) add(x, r, "Retry-After", "1");
     if (x->coding) add(x, r, "Content-Encoding", x->coding == MS_CODING_GZIP ? "gzip" : "deflate");
@@ -108,6 +109,8 @@ static struct ms_exchange *begin(const struct ms_listener *l, struct MHD_Connect
         fail_status(x, status, status == 405 ? "that path has another method" : "there is no such path");
     else if (ms_http_allow(x, &err))
         ms_http_fail(x, &err);
+    else if (!ms_http_has_one_length(x))
+        fail_status(x, 400, "the length of the body is said twice");
     else if (length && strtoull(length, NULL, 10) > x->http->body_bytes)
         fail_status(x, 413, "the request is larger than --http-max-input-size");
     if (x->status) x->phase = MS_REFUSED;
@@ -135,7 +138,9 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
     if (!x) {
         *state = x = begin(user, connection, url, method);
         if (!x) return MHD_NO;
-        return x->status == 413 ? send_answer(x) : MHD_YES; /* what is too large is not even received */
+        /* what is too large, or may end elsewhere, is not even received: the connection ends with the answer
+         */
+        return x->status == 413 || !ms_http_has_one_length(x) ? send_answer(x) : MHD_YES;
     }
     if (*n) {
         receive(x, data, *n);
@@ -187,7 +192,7 @@ int ms_http_listen(struct ms_http *h, int socket, int how, moire_error *err) {
         {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)(intptr_t)ms_http_tls_refuse},
         {MHD_OPTION_END, 0, NULL},
     };
-    if (!by_tls) tls[0] = tls[2];
+    if (!by_tls) tls[0] = tls[2]; /* which ends them */
     if (by_tls && h->mhd.is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
         return ms_fail(err, MOIRE_EUNSUPPORTED, "libmicrohttpd was built without TLS");
     *l = (struct ms_listener){.http = h, .is_control = how & MS_LISTEN_CONTROL};
@@ -197,11 +202,29 @@ int ms_http_listen(struct ms_http *h, int socket, int how, moire_error *err) {
             MHD_USE_ITC | (by_tls ? MHD_USE_TLS : 0),
         0, NULL, NULL, handle, l, MHD_OPTION_LISTEN_SOCKET, socket, MHD_OPTION_NOTIFY_COMPLETED, completed, h,
         MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)HEADER_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS, MHD_OPTION_ARRAY, tls,
-        MHD_OPTION_END);
+        (size_t)HEADER_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
+        MHD_OPTION_UNESCAPE_CALLBACK, ms_http_unescape, h, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
     if (!l->daemon) return ms_fail(err, MOIRE_EIO, "the HTTP server does not start");
     h->n++;
     return MOIRE_OK;
+}
+
+/* Clients that are connected.  Each is told by its next answer that the connection ends. */
+static unsigned connections(const struct ms_http *h) {
+    unsigned n = 0;
+    for (int i = 0; i < h->n; i++) {
+        const union MHD_DaemonInfo *info =
+            h->mhd.get_daemon_info(h->listener[i].daemon, MHD_DAEMON_INFO_CURRENT_CONNECTIONS);
+        n += info ? info->num_connections : 0;
+    }
+    return n;
+}
+
+/* Nothing is under way; and those who send requests one after the other have been told. */
+static bool is_over(const struct ms_http *h, int ms, int seconds) {
+    if (atomic_load(&h->suspended)) return false;
+    if (ms >= seconds * 1000) return true;
+    return !atomic_load(&h->active) && (ms >= LINGER_MS || !connections(h));
 }
 
 void ms_http_close(struct ms_http *h, int seconds) {
@@ -210,7 +233,7 @@ void ms_http_close(struct ms_http *h, int seconds) {
     atomic_store(&h->draining, true);
     for (int i = 0; i < n; i++)
         sockets[i] = h->mhd.quiesce_daemon(h->listener[i].daemon);
-    for (int ms = 0; atomic_load(&h->suspended) || (ms < seconds * 1000 && atomic_load(&h->active)); ms += 2)
+    for (int ms = 0; n && !is_over(h, ms, seconds); ms += 2)
         usleep(2000);
     for (int i = 0; i < n; i++) {
         h->mhd.stop_daemon(h->listener[i].daemon);

@@ -82,6 +82,12 @@ void ms_http_resume(void *exchange);
 void ms_http_fail(struct ms_exchange *x, const moire_error *err);
 void ms_http_answer(struct ms_exchange *x, json_t *document);
 
+/* http_target.c, for libmicrohttpd: %HH of a path, in place.  Returns: the length.  And whether the headers
+ * say once only how long the body is: what a proxy before the server reads otherwise would hide a request in
+ * it. */
+size_t ms_http_unescape(void *user, struct MHD_Connection *connection, char *text);
+bool ms_http_has_one_length(const struct ms_exchange *x);
+
 /* http_tls.c, for libmicrohttpd: a connection by TLS comes and goes; the certificate of one that was not
  * armed when it came, which has none. */
 void ms_http_tls_notify(void *listener, struct MHD_Connection *connection, void **keys,

@@ -12,6 +12,8 @@
     X(stop_daemon)                                                                                           \
     X(quiesce_daemon)                                                                                        \
     X(is_feature_supported)                                                                                  \
+    X(get_connection_values)                                                                                 \
+    X(get_daemon_info)                                                                                       \
     X(get_connection_info)                                                                                   \
     X(suspend_connection)                                                                                    \
     X(resume_connection)                                                                                     \
