@@ -5,7 +5,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 #include "moire.h"
-#include "serve/access/sha256.h"
+#include "serve/access/token_digest.h"
 
 enum {
     MS_TOKENS = 1024,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * sha256.c - SHA-256; see sha256.h. */
-#include "serve/access/sha256.h"
+ * token_digest.c - SHA-256; see token_digest.h. */
+#include "serve/access/token_digest.h"
 
 #include <string.h>
 
