@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include "serve/net/supervisor.h"
 #include "serve/protocol/fault.h"
 #include "serve/server_impl.h"
 
@@ -164,7 +165,11 @@ static void wait_for_end(struct ms_server *s, const sigset_t *signals) {
     for (;;) {
         const int signal = sigtimedwait(signals, NULL, &pause);
         if (signal == SIGTERM || signal == SIGINT) return;
-        if (signal == SIGHUP) ms_server_reload(s);
+        if (signal == SIGHUP) {
+            ms_supervisor_tell(s->options.supervisor, MS_TOLD_RELOADING);
+            ms_server_reload(s);
+            ms_supervisor_tell(s->options.supervisor, MS_TOLD_READY);
+        }
         if (signal < 0 && polls) ms_server_refresh(s);
     }
 }
@@ -181,7 +186,9 @@ int ms_server_run(const struct ms_server_options *options, moire_error *err) {
     const int rc = ms_server_start(options, &s, err);
     if (s) {
         announce(s);
+        ms_supervisor_tell(options->supervisor, MS_TOLD_READY);
         wait_for_end(s, &signals);
+        ms_supervisor_tell(options->supervisor, MS_TOLD_STOPPING);
         ms_server_log(s, MOIRE_LOG_INFO,
                       "ends when what it has taken is answered; a second signal ends it at once");
     }

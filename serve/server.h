@@ -13,6 +13,7 @@ struct ms_server_options {
         *mode;                                            /* mode: none, poll, explicit */
     int http_port, metrics_port, grpc_port, control_port; /* 0: any that is free; -1: none */
     struct ms_tls_files tls;                              /* certificate NULL: none */
+    const char *supervisor;                               /* NOTIFY_SOCKET of systemd, or NULL */
     const char *record;                                   /* NULL: nothing is recorded */
     int threads, poll_seconds;
     int64_t body_bytes;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * verb_serve.c - `moire serve`: answers clients of the Open Inference Protocol (serve/). */
+#include <stdlib.h>
 #include "serve/server.h"
 #include "runtime/base/error.h"
 #include "tools/moire/verb.h"
@@ -55,6 +56,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
         .insecure = o->insecure,
         .json_log = o->json_log,
         .nv_metrics = o->nv_metrics,
+        .supervisor = getenv("NOTIFY_SOCKET"),
         .json = o->json};
     return ms_server_run(&s, &err) ? mo_verb_fail(o, &err) : MO_EXIT_OK;
 }
