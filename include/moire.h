@@ -342,6 +342,8 @@ typedef struct moire_query_options {
      * "prema" weighs it against other tenants, and so do GPUs' policies where they may cut batches. */
     int own_priority, priority;
     uint64_t tag; /* the caller's: comes back in the answer, and in what moire_record() writes */
+    /* 1: a deadline_ns of its own is a target as the tenant's is: a query that misses it goes on. */
+    int late_goes_on;
 } moire_query_options;
 /* Sets every field to its default, and size.  Returns: nothing. */
 MOIRE_API void moire_query_options_init(moire_query_options *options);

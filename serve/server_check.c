@@ -22,7 +22,38 @@ static void print_port(FILE *out, const char *what, const moire_port *p) {
     fprintf(out, "%s]\n", p->rank < 0 ? "any rank" : "");
 }
 
-static void check_model(const struct ms_found *f, FILE *out, struct ms_faults *faults) {
+/* Whether queries of the model can be joined, tried with two; what else is open in a shape counts as this. */
+enum { SOME = 16 };
+static void check_batching(const struct ms_found *f, const moire_model *m, FILE *out) {
+    moire_shape shape[MS_PORTS];
+    moire_port p;
+    moire_error err = {0};
+    const int n = moire_model_n_inputs(m);
+    for (int i = 0; i < n && i < MS_PORTS && !moire_model_input(m, i, &p); i++) {
+        shape[i] = (moire_shape){.input = p.name, .rank = p.rank};
+        if (p.rank < 1 || p.shape[0] >= 0) {
+            fprintf(out, "note: %s: queries are not joined: input '%.100s' has no open first dimension\n",
+                    f->name, p.name);
+            return;
+        }
+        for (int k = 0; k < p.rank; k++)
+            shape[i].shape[k] = !k ? 2 : p.shape[k] < 0 ? SOME : p.shape[k];
+    }
+    if (moire_model_rows_are_separate(m, shape, n, &err))
+        fprintf(out, "note: %s: queries are not joined: %s\n", f->name, err.message);
+}
+
+static bool is_asked_to_join(const char *repository, const struct ms_found *f) {
+    struct ms_faults quiet = {0};
+    struct ms_scan own;
+    if (ms_scan_open(repository, f->name, &own, &quiet, NULL)) return false;
+    const bool is_asked = own.settings.batching.is_asked && own.settings.max_batch > 1;
+    ms_scan_close(&own);
+    return is_asked;
+}
+
+static void check_model(const char *repository, const struct ms_found *f, FILE *out,
+                        struct ms_faults *faults) {
     moire_model *m;
     moire_error err = {0};
     moire_port p;
@@ -38,6 +69,8 @@ static void check_model(const struct ms_found *f, FILE *out, struct ms_faults *f
         if (!moire_model_output(m, i, &p)) print_port(out, "output", &p);
     if (moire_model_n_inputs(m) > MS_PORTS || moire_model_n_outputs(m) > MS_PORTS)
         ms_fault_say(faults, "%s: more than %d inputs or outputs", f->name, MS_PORTS);
+    else if (is_asked_to_join(repository, f))
+        check_batching(f, m, out);
     moire_model_close(m);
 }
 
@@ -48,7 +81,7 @@ int ms_server_check(const char *repository, FILE *out, int *n_faults, moire_erro
     const int rc = ms_scan_open(repository, NULL, &scan, &faults, err);
     if (rc) return rc;
     for (int i = 0; i < scan.n; i++)
-        check_model(&scan.found[i], out, &faults);
+        check_model(repository, &scan.found[i], out, &faults);
     if (!scan.n && !faults.n) ms_fault_say(&faults, "%s has no model", repository);
     fprintf(out, "%d models and versions, %d faults\n", scan.n, faults.n);
     *n_faults = faults.n;

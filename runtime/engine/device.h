@@ -128,6 +128,7 @@ struct mo_device_now {
     double pressure[MO_PRESSURES];      /* on everyone */
     int64_t block_ns;                   /* bound on a block's predicted time */
     double pace;                        /* as in struct mo_view */
+    double residual;                    /* of the one tenant; 0 of all */
 };
 /* tenant: the device's own number, -1 = of all. */
 void mo_device_now(struct mo_device *device, int tenant, struct mo_device_now *out);

@@ -49,6 +49,7 @@ void mo_device_now(struct mo_device *d, int tenant, struct mo_device_now *out) {
         out->waiting += v->tenants[i].n_waiting;
         out->paused += v->tenants[i].n_paused;
         out->blocks += v->tenants[i].n_running;
+        if (tenant >= 0) out->residual = v->tenants[i].residual;
     }
     for (int i = 0; i < v->n_running; i++) {
         const struct mo_view_run *run = &v->runs[v->running[i]];

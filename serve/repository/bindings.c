@@ -45,7 +45,7 @@ static int load(struct ms_model *m, const moire_shape *shapes, moire_tenant **ou
     c.qos_ns = m->settings.qos_ns;
     c.cls = m->settings.cls;
     c.priority = m->settings.priority;
-    c.queue = m->settings.queue;
+    c.shed_late = m->settings.is_predicted;
     c.shapes = shapes;
     c.n_shapes = m->n_inputs;
     return moire_load(m->repository->options.runtime, m->found.path, &c, out, err);

@@ -138,6 +138,18 @@ static json_t *duration(int64_t count, int64_t ns) {
     return json_pack("{s:I, s:I}", "count", (json_int_t)count, "ns", (json_int_t)ns);
 }
 
+static json_t *batch_stats(const struct ms_tally *t) {
+    json_t *list = json_array();
+    for (int i = 0; i < MS_RUN_SIZES && t->by_rows[i].count; i++) {
+        const struct ms_runs *r = &t->by_rows[i];
+        json_array_append_new(list, json_pack("{s:I, s:o, s:o, s:o}", "batch_size", (json_int_t)r->rows,
+                                              "compute_input", duration(r->count, r->input_ns),
+                                              "compute_infer", duration(r->count, r->compute_ns),
+                                              "compute_output", duration(r->count, 0)));
+    }
+    return list;
+}
+
 static json_t *stats_of(struct ms_model *m) {
     pthread_mutex_lock(&m->repository->lock);
     const struct ms_tally t = *m->tally;
@@ -148,10 +160,11 @@ static json_t *stats_of(struct ms_model *m) {
         duration(ms_tally_failed(&t), t.fail_ns), "queue", duration(ok, t.queue.sum_ns), "compute_input",
         duration(ok, t.input_ns), "compute_infer", duration(ok, t.compute.sum_ns), "compute_output",
         duration(ok, t.output_ns), "cache_hit", duration(0, 0), "cache_miss", duration(0, 0));
-    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:{}, s:[], s:[]}", "name", m->found.name, "version",
+    return json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:{}, s:o, s:[]}", "name", m->found.name, "version",
                      m->found.version, "last_inference", (json_int_t)t.last_ms, "inference_count",
-                     (json_int_t)ok, "execution_count", (json_int_t)ok, "inference_stats", inference,
-                     "response_stats", "batch_stats", "memory_usage");
+                     (json_int_t)(m->settings.max_batch ? t.rows : ok), "execution_count", (json_int_t)t.runs,
+                     "inference_stats", inference, "response_stats", "batch_stats", batch_stats(&t),
+                     "memory_usage");
 }
 
 int ms_document_stats(struct ms_repository *r, const char *name, const char *version, json_t **out,

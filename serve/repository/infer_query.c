@@ -36,12 +36,20 @@ static void end(struct ms_query *q) {
         ms_times_add(&t->queue, q->queue_ns);
         ms_times_add(&t->compute, q->compute_ns);
     }
+    if (!code && q->binding) ms_tally_run(t, q->rows, q->submitted_ns - q->begun_ns, q->compute_ns);
+    ms_admission_leave(q);
     if (q->binding) q->binding->users--;
     pthread_cond_broadcast(&m->repository->changed);
     pthread_mutex_unlock(&m->repository->lock);
+    struct ms_batcher *b = atomic_load(&q->batcher);
+    const bool in_order = b && m->settings.batching.keeps_order;
+    if (b) ms_batcher_left(b, q);
     q->model = NULL;
     ms_repository_give(m);
-    q->done(q->user);
+    if (in_order)
+        ms_batcher_deliver(b, q);
+    else
+        q->done(q->user);
 }
 
 /* --- what the model takes --- */
@@ -131,12 +139,12 @@ static int check_outputs(struct ms_query *q) {
 
 /* --- the answer --- */
 /* A copy of output `index`, at `*at` of the query's memory. */
-static void copy_output(struct ms_query *q, const moire_answer *a, int index, bool binary, char **at) {
+static void copy_output(struct ms_query *q, const moire_tensor *outputs, int index, bool binary, char **at) {
     const char *name = q->model->output[index].name;
     struct ms_output *out = &q->output[q->n_outputs++];
-    *out = (struct ms_output){.tensor = a->outputs[index], .binary = binary};
+    *out = (struct ms_output){.tensor = outputs[index], .binary = binary};
     out->tensor.data = *at;
-    if (out->tensor.bytes) memcpy(*at, a->outputs[index].data, out->tensor.bytes);
+    if (out->tensor.bytes) memcpy(*at, outputs[index].data, out->tensor.bytes);
     *at += out->tensor.bytes;
     out->name = *at;
     memcpy(*at, name, strlen(name) + 1);
@@ -148,25 +156,6 @@ static int wanted_index(const struct ms_query *q, const char *name) {
     while (strcmp(q->model->output[k].name, name) != 0) /* check_outputs() has found it */
         k++;
     return k;
-}
-
-static void copy_answer(struct ms_query *q, const moire_answer *a) {
-    const int n = q->request.n_outputs ? q->request.n_outputs : q->model->n_outputs;
-    size_t bytes = 1;
-    for (int i = 0; i < n; i++) {
-        const int k = q->request.n_outputs ? wanted_index(q, q->request.output[i].name) : i;
-        bytes += a->outputs[k].bytes + strlen(q->model->output[k].name) + 1;
-    }
-    char *at = q->memory = malloc(bytes);
-    if (!at) {
-        ms_fail(&q->error, MOIRE_ENOMEM, "no memory for the answer");
-        return;
-    }
-    for (int i = 0; i < n; i++)
-        if (q->request.n_outputs)
-            copy_output(q, a, wanted_index(q, q->request.output[i].name), q->request.output[i].binary, &at);
-        else
-            copy_output(q, a, i, q->request.binary, &at);
 }
 
 /* Outputs of which the classes are wanted become these. */
@@ -185,6 +174,27 @@ static void classify(struct ms_query *q) {
         if (q->request.output[i].classes) q->output[i].tensor.data = q->classes.at + begin[i];
 }
 
+static void copy_answer(struct ms_query *q, const moire_tensor *outputs) {
+    const int n = q->request.n_outputs ? q->request.n_outputs : q->model->n_outputs;
+    size_t bytes = 1;
+    for (int i = 0; i < n; i++) {
+        const int k = q->request.n_outputs ? wanted_index(q, q->request.output[i].name) : i;
+        bytes += outputs[k].bytes + strlen(q->model->output[k].name) + 1;
+    }
+    char *at = q->memory = malloc(bytes);
+    if (!at) {
+        ms_fail(&q->error, MOIRE_ENOMEM, "no memory for the answer");
+        return;
+    }
+    for (int i = 0; i < n; i++)
+        if (q->request.n_outputs)
+            copy_output(q, outputs, wanted_index(q, q->request.output[i].name), q->request.output[i].binary,
+                        &at);
+        else
+            copy_output(q, outputs, i, q->request.binary, &at);
+    classify(q);
+}
+
 /* The call that submits looks at the query after it was answered, perhaps: the last of both ends it. */
 static void leave(struct ms_query *q) {
     if (atomic_fetch_sub(&q->parts, 1) == 1) end(q);
@@ -198,8 +208,7 @@ static void answered(void *user, const moire_answer *a) {
                 a->message ? a->message : moire_code_text(a->code));
     } else {
         const int64_t began = now(q);
-        copy_answer(q, a);
-        if (!q->error.code) classify(q);
+        copy_answer(q, a->outputs);
         q->copied_ns = now(q) - began;
         q->queue_ns = a->start_ns - a->arrival_ns;
         q->compute_ns = a->compute_ns;
@@ -208,24 +217,24 @@ static void answered(void *user, const moire_answer *a) {
     leave(q);
 }
 
+void ms_query_settle(struct ms_query *q, const moire_tensor *outputs) {
+    const int64_t began = now(q);
+    if (outputs) copy_answer(q, outputs);
+    q->copied_ns = now(q) - began;
+    end(q);
+}
+
 /* --- on its way --- */
 static void set_options(const struct ms_query *q, moire_query_options *o) {
     const struct ms_settings *s = &q->model->settings;
     moire_query_options_init(o);
     o->arrival_ns = q->begun_ns;
-    const int64_t own = s->timeout_is_fixed ? 0 : q->request.timeout_us;
-    const int64_t timeout = own ? own : s->timeout_us;
-    if (timeout > 0 && timeout < INT64_C(1) << 50 && !s->delays)
-        o->deadline_ns = q->begun_ns + timeout * 1000;
-    /* A client's patience is no target: it counts where it ends before the target does.  Else the client
-     * cancels when it has none left. */
-    const int64_t target = o->deadline_ns ? o->deadline_ns - q->begun_ns : s->qos_ns;
-    if (q->patience_us && target && q->patience_us < target / 1000)
-        o->deadline_ns = q->begun_ns + q->patience_us * 1000;
-    if (!s->levels || !q->request.priority) return;
-    const int64_t level = q->request.priority < s->levels ? q->request.priority : s->levels;
-    o->own_priority = 1;
-    o->priority = s->priority + (int)(s->level - level); /* Triton's 1 is the highest */
+    if (q->expires_ns != MS_NEVER || s->policy[q->level].delays) {
+        o->deadline_ns = q->target_ns;
+        o->late_goes_on = q->expires_ns == MS_NEVER;
+    }
+    o->own_priority = s->levels > 0;
+    o->priority = s->priority + (int)(s->level - q->level); /* Triton's 1 is the highest */
 }
 
 static void submit(struct ms_query *q) {
@@ -251,6 +260,8 @@ void ms_query_cancel(struct ms_query *q) {
     atomic_store(&q->cancelled, true);
     const moire_query handle = atomic_load(&q->handle);
     if (handle) moire_cancel(q->runtime, handle);
+    struct ms_batcher *b = atomic_load(&q->batcher);
+    if (b) ms_batcher_cancel(b, q);
 }
 
 void ms_query_bound(struct ms_query *q, struct ms_binding *binding) {
@@ -258,6 +269,17 @@ void ms_query_bound(struct ms_query *q, struct ms_binding *binding) {
     if (binding)
         submit(q);
     else
+        end(q);
+}
+
+void ms_query_run(struct ms_query *q) {
+    struct ms_model *m = q->model;
+    pthread_mutex_lock(&m->repository->lock);
+    q->binding = ms_binding_find(m, q->shapes);
+    pthread_mutex_unlock(&m->repository->lock);
+    if (q->binding)
+        submit(q);
+    else if (ms_repository_bind(m->repository, q))
         end(q);
 }
 
@@ -277,21 +299,18 @@ void ms_query_start(struct ms_query *q) {
                      m->reason);
     if (!rc) rc = order_inputs(q);
     if (!rc) rc = check_outputs(q);
-    if (rc) {
+    if (!rc) rc = ms_admission_take(q);
+    if (rc)
         end(q);
-        return;
-    }
-    pthread_mutex_lock(&m->repository->lock);
-    q->binding = ms_binding_find(m, q->shapes);
-    pthread_mutex_unlock(&m->repository->lock);
-    if (q->binding)
-        submit(q);
-    else if (ms_repository_bind(m->repository, q))
-        end(q);
+    else if (m->batcher)
+        ms_batcher_put(m->batcher, q);
+    else
+        ms_query_run(q);
 }
 
 void ms_query_close(struct ms_query *q) {
     free(q->memory);
     q->memory = NULL;
     ms_bytes_free(&q->classes);
+    ms_batcher_drop(atomic_exchange(&q->batcher, NULL));
 }

@@ -3,7 +3,7 @@
 #ifndef MS_INFER_QUERY_H
 #define MS_INFER_QUERY_H
 #include <stdatomic.h>
-#include "serve/repository/repository.h"
+#include "serve/repository/batcher.h"
 
 struct ms_query {
     /* The caller's: a model that it has taken (given back before `done`), and what to call at the end, on any
@@ -29,6 +29,13 @@ struct ms_query {
     moire_tensor ordered[MS_PORTS];
     moire_shape shapes[MS_PORTS];
     int64_t begun_ns, submitted_ns;
+    /* Absolute: when it is answered MOIRE_EEXPIRED; when it should be answered; MS_NEVER. */
+    int64_t expires_ns, target_ns;
+    int64_t rows, held_bytes; /* rows: 1 where its first dimensions differ */
+    int64_t level;
+    bool is_admitted;
+    _Atomic(struct ms_batcher *) batcher; /* which it has gone through; held until it is closed */
+    struct ms_queued queued;
     int64_t copied_ns; /* that copying the answer took */
     atomic_int parts;  /* who still uses it: the call that submits, the runtime */
     bool in_time;
@@ -43,4 +50,10 @@ void ms_query_cancel(struct ms_query *query);
 void ms_query_close(struct ms_query *query);
 /* The loader's: a binding was made, or not. */
 void ms_query_bound(struct ms_query *query, struct ms_binding *binding);
+
+/* --- for the batcher */
+/* Runs it by itself. */
+void ms_query_run(struct ms_query *query);
+/* Ends it with its part of the outputs of a run; NULL: query->error says why there are none. */
+void ms_query_settle(struct ms_query *query, const moire_tensor *outputs);
 #endif

@@ -3,9 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include "serve/protocol/fault.h"
+#include "serve/repository/batcher.h"
 #include "serve/repository/repository_impl.h"
 
 void ms_model_destroy(struct ms_model *m) {
+    ms_batcher_close(m->batcher);
     for (int i = 0; i < MS_BINDINGS; i++)
         if (m->binding[i].tenant) moire_unload(m->binding[i].tenant, NULL);
     struct ms_repository *r = m->repository;
@@ -99,6 +101,14 @@ static int warm(struct ms_model *m, moire_error *err) {
     return MOIRE_OK;
 }
 
+static int open_batcher(struct ms_model *m, moire_error *err) {
+    const char *why;
+    if (!m->settings.batching.is_asked) return MOIRE_OK;
+    if (ms_batcher_can(m, &why)) return ms_batcher_open(m, err);
+    ms_say(m->repository, MOIRE_LOG_INFO, "model '%.100s': queries are not joined: %s", m->found.name, why);
+    return MOIRE_OK;
+}
+
 struct ms_model *ms_model_make(struct ms_repository *r, const struct ms_found *found,
                                const struct ms_settings *settings, moire_error *err) {
     struct ms_model *m = ms_model_blank(r);
@@ -111,6 +121,7 @@ struct ms_model *ms_model_make(struct ms_repository *r, const struct ms_found *f
     if (!rc) rc = read_ports(m, err);
     if (!rc) rc = read_labels(m, err);
     if (!rc) rc = warm(m, err);
+    if (!rc) rc = open_batcher(m, err);
     m->state = rc ? MS_UNAVAILABLE : MS_READY;
     if (rc) memcpy(m->reason, err->message, sizeof m->reason);
     return m;

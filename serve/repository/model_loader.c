@@ -9,12 +9,13 @@
 #include "serve/repository/infer_query.h"
 #include "serve/repository/repository_impl.h"
 
-enum job_kind { JOB_LOAD, JOB_UNLOAD, JOB_BIND, JOB_REFRESH };
+enum job_kind { JOB_LOAD, JOB_UNLOAD, JOB_REFRESH, JOB_BIND, JOB_CALL }; /* from BIND on: of queries */
 struct ms_job {
     struct ms_job *next;
     enum job_kind kind;
     char name[MS_NAME];
     struct ms_query *query;
+    void (*call)(void *user);
     ms_job_done done;
     void *user;
 };
@@ -173,7 +174,7 @@ static void do_job(struct ms_repository *r, struct ms_job *job) {
     moire_error err = {0};
     struct ms_binding *binding = NULL;
     int rc = MOIRE_OK;
-    if (job->kind != JOB_BIND && stops(r)) {
+    if (job->kind < JOB_BIND && stops(r)) {
         if (job->done) job->done(job->user, MOIRE_ESHUTDOWN, "the server is shutting down");
         return;
     }
@@ -190,6 +191,9 @@ static void do_job(struct ms_repository *r, struct ms_job *job) {
     case JOB_BIND:
         ms_binding_make(job->query->model, job->query->shapes, &binding, &job->query->error);
         ms_query_bound(job->query, binding);
+        break;
+    case JOB_CALL:
+        job->call(job->user);
         break;
     }
     if (job->done) job->done(job->user, rc, rc ? err.message : "");
@@ -220,7 +224,7 @@ void *ms_loader(void *user) {
         if (!r->first) r->last = NULL;
         pthread_mutex_unlock(&r->lock);
         do_job(r, job);
-        const bool loads = job->kind != JOB_BIND;
+        const bool loads = job->kind < JOB_BIND;
         free(job);
         pthread_mutex_lock(&r->lock);
         r->busy -= loads;
@@ -239,7 +243,7 @@ static int add_job(struct ms_repository *r, struct ms_job wanted) {
     else
         r->first = job;
     r->last = job;
-    r->busy += job->kind != JOB_BIND;
+    r->busy += job->kind < JOB_BIND;
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->lock);
     return MOIRE_OK;
@@ -271,4 +275,7 @@ int ms_repository_unload(struct ms_repository *r, const char *name, ms_job_done 
 int ms_repository_bind(struct ms_repository *r, struct ms_query *query) {
     const int rc = add_job(r, (struct ms_job){.kind = JOB_BIND, .query = query});
     return rc ? ms_fail(&query->error, rc, "no memory to prepare a shape") : MOIRE_OK;
+}
+int ms_repository_call(struct ms_repository *r, void (*call)(void *), void *user) {
+    return add_job(r, (struct ms_job){.kind = JOB_CALL, .call = call, .user = user});
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * model_settings.c - reads a model's configuration; see model_settings.h. */
-#include "serve/repository/model_settings.h"
+#include "serve/repository/settings_reader.h"
 
 #include <errno.h>
 #include <math.h>
@@ -19,11 +19,6 @@ void ms_fault_say(struct ms_faults *to, const char *format, ...) {
     if (to->say) to->say(to->user, true, line);
 }
 
-enum use { READ, NO_EFFECT, NOT_SERVED };
-struct field {
-    const char *name;
-    enum use use;
-};
 static const struct field of_model[] = {
     {"name", READ},
     {"platform", READ},
@@ -51,96 +46,13 @@ static const struct field of_model[] = {
     {"batch_output", NOT_SERVED},
     {NULL, READ},
 };
-static const struct field of_batching[] = {
-    {"preferred_batch_size", NO_EFFECT},   {"max_queue_delay_microseconds", NO_EFFECT},
-    {"preserve_ordering", NO_EFFECT},      {"priority_levels", READ},
-    {"default_priority_level", READ},      {"default_queue_policy", READ},
-    {"priority_queue_policy", NOT_SERVED}, {NULL, READ},
-};
-static const struct field of_queue[] = {
-    {"timeout_action", READ},
-    {"default_timeout_microseconds", READ},
-    {"allow_timeout_override", READ},
-    {"max_queue_size", READ},
-    {NULL, READ},
-};
 static const struct field of_parameters[] = {
-    {"qos_ms", READ},       {"class", READ},       {"priority", READ},
-    {"weight", NOT_SERVED}, {"cores", NOT_SERVED}, {NULL, READ},
+    {"qos_ms", READ},        {"class", READ},      {"priority", READ},  {"max_queue", READ},
+    {"max_in_flight", READ}, {"max_memory", READ}, {"admission", READ}, {"weight", NOT_SERVED},
+    {"cores", NOT_SERVED},   {NULL, READ},
 };
 
-struct reader {
-    const char *model;
-    struct ms_settings *s;
-    struct ms_faults *faults;
-};
-
-static void check_names(const struct reader *r, const char *where, const json_t *object,
-                        const struct field *known) {
-    const char *key;
-    const json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)object, key, value) {
-        const struct field *f = known;
-        while (f->name && strcmp(f->name, key) != 0)
-            f++;
-        if (!f->name)
-            ms_fault_say(r->faults, "%s: config.pbtxt: there is no field '%.60s'%s", r->model, key, where);
-        else if (f->use == NOT_SERVED)
-            ms_fault_say(r->faults, "%s: config.pbtxt: '%s'%s is not served; take it out", r->model, key,
-                         where);
-        else if (f->use == NO_EFFECT && r->faults->say) {
-            char line[300];
-            snprintf(line, sizeof line, "%s: config.pbtxt: '%s'%s has no effect here", r->model, key, where);
-            r->faults->say(r->faults->user, false, line);
-        }
-    }
-}
-
-/* A member's whole number, `standard` where it is not there. */
-static int64_t whole(const struct reader *r, const json_t *object, const char *key, int64_t standard,
-                     int64_t most) {
-    const json_t *v = json_object_get(object, key);
-    if (!v) return standard;
-    if (json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) <= most)
-        return json_integer_value(v);
-    ms_fault_say(r->faults, "%s: config.pbtxt: '%s' must be a whole number from 0 to %lld", r->model, key,
-                 (long long)most);
-    return standard;
-}
-
-static const json_t *message(const struct reader *r, const json_t *object, const char *key) {
-    const json_t *v = json_object_get(object, key);
-    if (!v || json_is_object(v)) return v;
-    ms_fault_say(r->faults, "%s: config.pbtxt: '%s' must be a message: %s { ... }", r->model, key, key);
-    return NULL;
-}
-
-static void read_queue(struct reader *r, const json_t *queue) {
-    if (!queue) return;
-    check_names(r, " of default_queue_policy", queue, of_queue);
-    r->s->queue = (int)whole(r, queue, "max_queue_size", 0, 1 << 14);
-    r->s->timeout_us = whole(r, queue, "default_timeout_microseconds", 0, INT64_C(1) << 50);
-    r->s->timeout_is_fixed = !json_is_true(json_object_get(queue, "allow_timeout_override"));
-    const char *action = json_string_value(json_object_get(queue, "timeout_action"));
-    r->s->delays = action && !strcmp(action, "DELAY");
-    if (json_object_get(queue, "timeout_action") &&
-        (!action || (strcmp(action, "DELAY") && strcmp(action, "REJECT"))))
-        ms_fault_say(r->faults, "%s: config.pbtxt: 'timeout_action' is REJECT or DELAY", r->model);
-}
-
-static void read_batching(struct reader *r) {
-    const json_t *batching = message(r, r->s->config, "dynamic_batching");
-    if (!batching) return;
-    check_names(r, " of dynamic_batching", batching, of_batching);
-    r->s->levels = whole(r, batching, "priority_levels", 0, 1000000);
-    r->s->level = whole(r, batching, "default_priority_level", 0, 1000000);
-    if (r->s->level > r->s->levels || (r->s->levels && !r->s->level))
-        ms_fault_say(r->faults, "%s: config.pbtxt: 'default_priority_level' must be 1 to 'priority_levels'",
-                     r->model);
-    read_queue(r, message(r, batching, "default_queue_policy"));
-}
-
-static const char *parameter(const struct reader *r, const char *key) {
+const char *ms_settings_parameter(const struct reader *r, const char *key) {
     const json_t *all = json_object_get(r->s->config, "parameters"), *v = json_object_get(all, key);
     const char *text = json_string_value(json_is_object(v) ? json_object_get(v, "string_value") : v);
     if (v && !text)
@@ -149,12 +61,12 @@ static const char *parameter(const struct reader *r, const char *key) {
     return text;
 }
 
-static void read_parameters(struct reader *r) {
+static void read_parameters(const struct reader *r) {
     const json_t *all = message(r, r->s->config, "parameters");
     if (!all) return;
     check_names(r, " of parameters", all, of_parameters);
-    const char *qos = parameter(r, "qos_ms"), *cls = parameter(r, "class"),
-               *priority = parameter(r, "priority");
+    const char *qos = ms_settings_parameter(r, "qos_ms"), *cls = ms_settings_parameter(r, "class"),
+               *priority = ms_settings_parameter(r, "priority");
     char *end = NULL;
     if (qos) {
         const double ms = strtod(qos, &end);
@@ -178,6 +90,7 @@ static void read_parameters(struct reader *r) {
         else
             r->s->priority = (int)value;
     }
+    ms_settings_read_quotas(r);
 }
 
 static void read_versions(struct reader *r) {
@@ -219,7 +132,7 @@ void ms_settings_read(json_t *config, const char *name, struct ms_settings *out,
     read_backend(&r);
     out->max_batch = whole(&r, out->config, "max_batch_size", 0, 1 << 20);
     read_versions(&r);
-    read_batching(&r);
+    ms_settings_read_batching(&r);
     read_parameters(&r);
 }
 

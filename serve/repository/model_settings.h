@@ -18,19 +18,42 @@ struct ms_faults {
 };
 void ms_fault_say(struct ms_faults *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+enum { MS_LEVELS = 64, MS_PREFERRED = 16 };
+/* Of the queries of one level. */
+struct ms_queue_policy {
+    int64_t most;          /* that wait; 0: no bound of its own */
+    int64_t timeout_us;    /* 0: none */
+    bool timeout_is_fixed; /* requests may not bring their own */
+    bool delays;           /* a query whose time is over goes on, behind the others */
+};
+
+struct ms_batching {
+    bool is_asked;
+    int64_t preferred[MS_PREFERRED];
+    int n_preferred;
+    int64_t delay_ns; /* that a query may wait for others to join it */
+    bool keeps_order; /* answers go out in the order of requests */
+};
+
+/* What a model may hold at most; 0: no bound. */
+struct ms_quota {
+    int64_t waiting, in_flight, bytes;
+};
+
 struct ms_settings {
     json_t *config;    /* as read, an object; owned */
     int64_t max_batch; /* 0: the model's shapes are as the file has them */
     int64_t qos_ns;    /* 0: none */
     enum moire_class cls;
-    int priority, queue; /* queue 0: the limits table's */
-    /* of queries: level 1 is the highest, levels 0: all are alike */
+    int priority;
+    /* of queries: level 1 is the highest, levels 0: all are of level 0 */
     int64_t levels, level;
-    int64_t timeout_us;    /* 0: none */
-    bool timeout_is_fixed; /* requests may not bring their own */
-    bool delays;           /* a query whose time is over goes on */
-    int64_t versions;      /* the newest so many; 0: all, or those of `only` */
-    json_t *only;          /* borrowed from config: versions by number; NULL: not chosen so */
+    struct ms_queue_policy policy[MS_LEVELS + 1]; /* by level */
+    struct ms_batching batching;
+    struct ms_quota quota;
+    bool is_predicted; /* what cannot be in time is refused at once */
+    int64_t versions;  /* the newest so many; 0: all, or those of `only` */
+    json_t *only;      /* borrowed from config: versions by number; NULL: not chosen so */
 };
 
 /* Reads `config` (taken over; NULL: none) of the model `name`.  Every fault goes to `faults`; out is to be

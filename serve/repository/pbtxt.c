@@ -155,7 +155,10 @@ static int read_value(struct reader *r, json_t **out) {
 /* Gives `value` to the field; it is the object's from now on. */
 static int put(struct reader *r, json_t *object, const char *name, json_t *value) {
     if (among(maps, sizeof maps / sizeof *maps, name) && json_is_object(value)) {
-        const char *key = json_string_value(json_object_get(value, "key"));
+        const json_t *named = json_object_get(value, "key");
+        char number[24];
+        const char *key = json_is_integer(named) ? number : json_string_value(named);
+        snprintf(number, sizeof number, "%" JSON_INTEGER_FORMAT, json_integer_value(named));
         json_t *of_key = json_object_get(value, "value"), *map = json_object_get(object, name);
         if (!map) {
             map = json_object();

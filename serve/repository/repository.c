@@ -149,11 +149,22 @@ void ms_repository_drop(struct ms_repository *r, const char *name, const struct 
 }
 
 /* --- the whole --- */
+static int count_cores(moire_runtime *runtime) {
+    int cores = 1;
+    moire_runtime_stats *s = calloc(1, sizeof *s);
+    if (!s) return cores;
+    s->size = sizeof *s;
+    if (!moire_runtime_get_stats(runtime, s, NULL) && s->cores > 1) cores = s->cores;
+    free(s);
+    return cores;
+}
+
 int ms_repository_start(const struct ms_repository_options *options, struct ms_repository **out,
                         moire_error *err) {
     struct ms_repository *r = *out = calloc(1, sizeof *r);
     if (!r) return ms_fail(err, MOIRE_ENOMEM, "no memory for the repository");
     r->options = *options;
+    r->cores = count_cores(options->runtime);
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->changed, NULL);
     if (!options->is_explicit) ms_repository_refresh(r);

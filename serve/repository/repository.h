@@ -12,6 +12,7 @@
 #define MS_REPOSITORY_H
 #include <pthread.h>
 #include "serve/protocol/kserve.h"
+#include "serve/repository/admission.h"
 #include "serve/repository/class_labels.h"
 #include "serve/repository/scan.h"
 #include "serve/repository/tally.h"
@@ -38,6 +39,8 @@ struct ms_model {
     enum ms_state state;
     char reason[500];
     int users;
+    struct ms_held held;
+    struct ms_batcher *batcher; /* NULL: queries are not joined */
     struct ms_binding binding[MS_BINDINGS];
     struct ms_tally *tally;   /* one for all that had this name and version */
     struct ms_model *retired; /* the next one of that list */
@@ -66,6 +69,7 @@ struct ms_repository {
     bool stops; /* no further loads */
     bool ends;  /* nor anything else */
     uint64_t uses;
+    int cores; /* of the runtime, 1 or more */
 };
 
 /* Starts the loader, which begins to load everything unless is_explicit.
@@ -107,6 +111,8 @@ void ms_repository_take_all(struct ms_repository *repository, struct ms_model *o
 struct ms_query;
 /* Queues a query for which the loader is to make a binding.  MOIRE_ENOMEM. */
 int ms_repository_bind(struct ms_repository *repository, struct ms_query *query);
+/* Has the loader call that, behind what it has to do.  MOIRE_ENOMEM: it will not. */
+int ms_repository_call(struct ms_repository *repository, void (*call)(void *user), void *user);
 /* The binding for those shapes, used once more; NULL: none yet.  Under the lock. */
 struct ms_binding *ms_binding_find(struct ms_model *model, const moire_shape *shapes);
 /* The loader's: makes one, or finds it made meanwhile. */

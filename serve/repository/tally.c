@@ -60,3 +60,16 @@ int64_t ms_tally_failed(const struct ms_tally *tally) {
         n += tally->ended[i];
     return n;
 }
+
+void ms_tally_run(struct ms_tally *t, int64_t rows, int64_t input_ns, int64_t compute_ns) {
+    int i = 0;
+    t->runs++;
+    t->rows += rows;
+    while (i < MS_RUN_SIZES && t->by_rows[i].count && t->by_rows[i].rows != rows)
+        i++;
+    if (i == MS_RUN_SIZES) return;
+    t->by_rows[i].rows = rows;
+    t->by_rows[i].count++;
+    t->by_rows[i].input_ns += input_ns;
+    t->by_rows[i].compute_ns += compute_ns;
+}

@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include "moire.h"
 
-enum { MS_BOUNDS = 51, MS_CODES = 24, MS_SECONDS = 60 };
+enum { MS_BOUNDS = 51, MS_CODES = 24, MS_SECONDS = 60, MS_RUN_SIZES = 32 };
 /* Upper bounds of the histograms' buckets, seconds, ten a decade from 0.1 ms to 10 s; one more bucket has
  * what is longer. */
 extern const double ms_tally_bound[MS_BOUNDS];
@@ -22,6 +22,10 @@ struct ms_times {
 struct ms_share {
     int64_t due, in_time;
 };
+/* Runs of so many rows. */
+struct ms_runs {
+    int64_t rows, count, input_ns, compute_ns;
+};
 struct ms_tally {
     int holders;             /* models */
     int64_t ended[MS_CODES]; /* by -code; 0: answered */
@@ -33,6 +37,8 @@ struct ms_tally {
     } lately[MS_SECONDS];                          /* by second modulo their number */
     int64_t fail_ns, input_ns, output_ns, last_ms; /* last_ms: since 1970 */
     struct ms_times request, queue, compute;       /* of answered queries */
+    int64_t runs, rows;                            /* that were answered */
+    struct ms_runs by_rows[MS_RUN_SIZES];          /* the first so many numbers of rows there were */
 };
 
 void ms_times_add(struct ms_times *times, int64_t ns);
@@ -41,6 +47,8 @@ void ms_times_add(struct ms_times *times, int64_t ns);
 void ms_tally_end(struct ms_tally *tally, int code, bool in_time, int64_t now_ns);
 /* Of the last minute. */
 struct ms_share ms_tally_lately(const struct ms_tally *tally, int64_t now_ns);
+/* A run for one query, or for several together, was answered. */
+void ms_tally_run(struct ms_tally *tally, int64_t rows, int64_t input_ns, int64_t compute_ns);
 /* All that did not end in an answer. */
 int64_t ms_tally_failed(const struct ms_tally *tally);
 #endif

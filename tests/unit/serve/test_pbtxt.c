@@ -105,7 +105,12 @@ static void test_settings_are_read(void **state) {
         "name: \"m\" max_batch_size: 8 version_policy { all { } } dynamic_batching { priority_levels: 3 "
         "default_priority_level: 2 default_queue_policy { max_queue_size: 5 default_timeout_microseconds: "
         "700 "
-        "allow_timeout_override: true timeout_action: DELAY } } parameters { key: \"qos_ms\" value { "
+        "allow_timeout_override: true timeout_action: DELAY } priority_queue_policy { key: 3 value { "
+        "max_queue_size: 7 } } preferred_batch_size: [4, 6] max_queue_delay_microseconds: 250 "
+        "preserve_ordering: true } parameters { key: \"max_queue\" value { string_value: \"9\" } } "
+        "parameters { key: \"max_in_flight\" value { string_value: \"12\" } } parameters { key: "
+        "\"max_memory\" value { string_value: \"4096\" } } parameters { key: \"admission\" value { "
+        "string_value: \"predicted\" } } parameters { key: \"qos_ms\" value { "
         "string_value: "
         "\"1.5\" } } parameters { key: \"class\" value { string_value: \"best-effort\" } } parameters { key: "
         "\"priority\" value { string_value: \"-3\" } }",
@@ -115,13 +120,24 @@ static void test_settings_are_read(void **state) {
     assert_int_equal(s.cls, MOIRE_BEST_EFFORT);
     assert_int_equal(s.priority, -3);
     assert_int_equal(s.max_batch, 8);
-    assert_int_equal(s.queue, 5);
-    assert_int_equal(s.timeout_us, 700);
+    for (int level = 0; level <= 3; level++) {
+        const struct ms_queue_policy *p = &s.policy[level];
+        assert_int_equal(p->most, level == 3 ? 7 : 5);
+        assert_int_equal(p->timeout_us, level == 3 ? 0 : 700);
+        assert_int_equal(p->delays, level != 3);
+        assert_int_equal(p->timeout_is_fixed, level == 3);
+    }
+    assert_true(s.batching.is_asked && s.batching.keeps_order);
+    assert_int_equal(s.batching.n_preferred, 2);
+    assert_int_equal(s.batching.preferred[1], 6);
+    assert_int_equal(s.batching.delay_ns, 250000);
+    assert_int_equal(s.quota.waiting, 9);
+    assert_int_equal(s.quota.in_flight, 12);
+    assert_int_equal(s.quota.bytes, 4096);
+    assert_true(s.is_predicted);
     assert_int_equal(s.levels, 3);
     assert_int_equal(s.level, 2);
     assert_int_equal(s.versions, 0);
-    assert_true(s.delays);
-    assert_false(s.timeout_is_fixed);
     ms_settings_close(&s);
 }
 
@@ -134,13 +150,19 @@ static void test_every_fault_of_the_settings_is_said(void **state) {
                                          "'max_batch_size' must be",
                                          "'default_priority_level' must be",
                                          "'timeout_action' is REJECT",
+                                         "'preferred_batch_size' must be",
+                                         "'priority_queue_policy' has the key '5'",
+                                         "max_queue is '0'",
+                                         "admission is 'some'",
                                          "qos_ms is 'soon'",
                                          "class is 'gold'",
                                          "'weight' of parameters is not served"};
     struct lines l;
     struct ms_settings s = settings(
         "nmae: 1 name: \"other\" backend: \"python\" sequence_batching { } max_batch_size: -1 "
-        "dynamic_batching { "
+        "parameters { key: \"max_queue\" value { string_value: \"0\" } } parameters { key: \"admission\" "
+        "value { string_value: \"some\" } } "
+        "dynamic_batching { preferred_batch_size: 4 priority_queue_policy { key: 5 value { } } "
         "priority_levels: 2 default_priority_level: 3 default_queue_policy { timeout_action: WAIT } } "
         "parameters { key: \"qos_ms\" value { string_value: \"soon\" } } parameters { key: \"class\" value { "
         "string_value: \"gold\" } } parameters { key: \"weight\" value { string_value: \"2\" } }",
