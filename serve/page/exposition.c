@@ -42,6 +42,12 @@ static double in_time(const struct ms_model_look *m) {
 static double pending(const struct ms_model_look *m) {
     return (double)m->tally.pending;
 }
+static double runs(const struct ms_model_look *m) {
+    return (double)m->tally.runs;
+}
+static double run_rows(const struct ms_model_look *m) {
+    return (double)m->tally.rows;
+}
 static double waiting(const struct ms_model_look *m) {
     return m->waiting;
 }
@@ -66,6 +72,8 @@ static void write_values(const struct ms_look *l, struct ms_bytes *to) {
         {"moire_below_target", "gauge", "1 where that share is below 0.95 of a model with a target.",
          is_below},
         {"moire_requests_pending", "gauge", "Requests that wait or run.", pending},
+        {"moire_runs_total", "counter", "Runs that were answered, of one query or of several joined.", runs},
+        {"moire_rows_total", "counter", "Rows of these: the mean size of a run is their quotient.", run_rows},
         {"moire_queue_depth", "gauge", "Queries that wait for their first block.", waiting},
         {"moire_model_cores_held", "gauge", "Cores under a block of the model.", cores},
         {"moire_target_seconds", "gauge", "Latency target, 0: none.", target},

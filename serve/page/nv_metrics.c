@@ -30,6 +30,12 @@ static int64_t infer_us(const struct ms_model_look *m) {
 static int64_t output_us(const struct ms_model_look *m) {
     return us(m->tally.output_ns);
 }
+static int64_t rows(const struct ms_model_look *m) {
+    return m->tally.rows;
+}
+static int64_t runs(const struct ms_model_look *m) {
+    return m->tally.runs;
+}
 static int64_t pending(const struct ms_model_look *m) {
     return m->tally.pending;
 }
@@ -38,10 +44,10 @@ static void write_values(const struct ms_look *l, struct ms_bytes *to) {
     static const struct {
         const char *name, *type, *help;
         int64_t (*value)(const struct ms_model_look *model);
-    } rows[] = {
+    } values[] = {
         {"nv_inference_request_success", "counter", "Number of successful inference requests", success},
-        {"nv_inference_count", "counter", "Number of inferences performed", success},
-        {"nv_inference_exec_count", "counter", "Number of model executions performed", success},
+        {"nv_inference_count", "counter", "Number of inferences performed", rows},
+        {"nv_inference_exec_count", "counter", "Number of model executions performed", runs},
         {"nv_inference_request_duration_us", "counter",
          "Cumulative inference request duration in microseconds", request_us},
         {"nv_inference_queue_duration_us", "counter", "Cumulative inference queuing duration in microseconds",
@@ -54,12 +60,12 @@ static void write_values(const struct ms_look *l, struct ms_bytes *to) {
          "Cumulative inference compute output duration in microseconds", output_us},
         {"nv_inference_pending_request_count", "gauge", "Instantaneous number of pending requests", pending},
     };
-    for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
-        ms_exposition_head(to, rows[k].name, rows[k].type, rows[k].help);
+    for (size_t k = 0; k < sizeof values / sizeof *values; k++) {
+        ms_exposition_head(to, values[k].name, values[k].type, values[k].help);
         for (int i = 0; i < l->n; i++) {
             char labels[MS_LABELS];
             ms_exposition_labels(&l->model[i], labels);
-            ms_bytes_print(to, "%s{%s} %" PRId64 "\n", rows[k].name, labels, rows[k].value(&l->model[i]));
+            ms_bytes_print(to, "%s{%s} %" PRId64 "\n", values[k].name, labels, values[k].value(&l->model[i]));
         }
     }
 }

@@ -8,8 +8,10 @@
 
 /* Predictions change slowly. */
 static const int64_t LOOK_NS = 100000000;
-/* A size must save this part of the time a row against the one before, or larger ones are not prepared. */
+/* A size should save this part of the time a row against all before it.  One that does not may be a slip of
+ * the profile; after the second, larger ones are not prepared. */
 static const double SAVES = 0.03;
+enum { MISSES = 2 };
 
 /* --- classes --- */
 static bool is_of(const struct ms_model *m, const moire_shape *shape, const struct ms_query *q) {
@@ -152,12 +154,17 @@ struct preparing {
     moire_shape shape[];
 };
 
-/* Whether larger sizes can be expected to save more: this one has. */
-static bool has_saved(const struct ms_batch_class *c, int index, const struct ms_size *size) {
-    const struct ms_size *before = index ? &c->size[index - 1] : &c->alone;
-    if (!before->one_ns || !before->rows || before->rows >= size->rows || size->preferred) return true;
-    return (double)size->one_ns / (double)size->rows <
-           (1 - SAVES) * (double)before->one_ns / (double)before->rows;
+static double a_row(const struct ms_size *s) {
+    return s->rows ? (double)s->one_ns / (double)s->rows : 0;
+}
+
+/* Whether larger sizes can be expected to save more. */
+static bool has_saved(const struct ms_batch_class *c, int index) {
+    const struct ms_size *size = &c->size[index];
+    double best = c->alone.rows < size->rows ? a_row(&c->alone) : 0;
+    for (int i = 0; i < index; i++)
+        if (c->ready[i] && (!(best > 0) || a_row(&c->size[i]) < best)) best = a_row(&c->size[i]);
+    return size->preferred || !(best > 0) || a_row(size) < (1 - SAVES) * best;
 }
 
 static int prepare(struct preparing *p, moire_error *err) {
@@ -183,19 +190,18 @@ static void prepare_size(void *user) {
     c->is_made = false;
     c->ready[p->index] = !rc;
     if (!rc) c->size[p->index] = p->size;
-    c->next = rc || !has_saved(c, p->index, &p->size) ? c->n : p->index + 1;
+    c->misses += !rc && !has_saved(c, p->index);
+    c->next = rc || c->misses == MISSES ? c->n : p->index + 1;
     while (c->next < c->n && c->ready[c->next])
         c->next++;
-    const double part = c->alone.one_ns ? (double)p->size.one_ns / (double)c->alone.one_ns *
-                                              (double)c->alone.rows / (double)p->size.rows
-                                        : 1;
+    const double part = c->alone.one_ns ? a_row(&p->size) / a_row(&c->alone) : 1;
     pthread_mutex_unlock(&b->lock);
     if (rc)
         ms_say(m->repository, MOIRE_LOG_INFO, "model '%.100s': queries are not joined to %lld rows: %.300s",
                m->found.name, (long long)p->size.rows, err.message);
     else
         ms_say(m->repository, MOIRE_LOG_DEBUG,
-               "model '%.100s': %lld rows together take %.2f of the time alone", m->found.name,
+               "model '%.100s': %lld rows together take %.2f of the time a row", m->found.name,
                (long long)p->size.rows, part);
     ms_repository_give(m);
     ms_batcher_drop(b);

@@ -41,6 +41,7 @@ struct ms_batch_class {
     struct ms_size size[MS_BATCH_SIZES];
     bool ready[MS_BATCH_SIZES];
     int n, next;  /* sizes there may be; the next one to prepare */
+    int misses;   /* of those prepared, that did not save time */
     bool is_made; /* one of them is being prepared */
     int64_t looked_ns;
 };

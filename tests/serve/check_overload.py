@@ -1,0 +1,182 @@
+#!/usr/bin/env python3
+"""check_overload.py - one tenant sends ten times its load, half of it malformed, half cancelled; what others see.
+
+Two quiet tenants ask at a steady rate, first beside a noisy one that behaves and sends 1x, then beside one that does
+not and sends 10x, in turns.  Every request must have an answer that the protocol knows, the server must stay as large
+as it was, and afterwards serve as before.  Latencies are printed, never asserted:
+
+    check_overload.py --moire build/moire --seconds 3 --rounds 5      # also: the 99th percentiles and their ratio
+"""
+import argparse
+import http.client
+import json
+import multiprocessing
+import os
+import random
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+import numpy
+import tritonclient.grpc
+
+from serve_bed import Bed, images
+
+QUIET = {"lenet": 100.0, "squeezenet": 5.0}  # requests/s
+NOISY, NOISY_RATE = "resnet18", 10.0
+CONFIG = """max_batch_size: 8
+dynamic_batching {{ default_queue_policy {{ max_queue_size: 8 allow_timeout_override: true }} }}
+parameters {{ key: "qos_ms" value {{ string_value: "{}" }} }}
+parameters {{ key: "max_memory" value {{ string_value: "67108864" }} }}
+"""
+TARGETS = {"lenet": 5, "squeezenet": 60, "resnet18": 100}
+ZOO = {"lenet": "lenet", "squeezenet": "squeezenet1.0", "resnet18": "resnet18"}
+
+
+def make_repository(moire, folder):
+    for name, target in TARGETS.items():
+        os.makedirs(os.path.join(folder, name, "1"))
+        subprocess.run([moire, "zoo", "build", ZOO[name], "-o", os.path.join(folder, name, "1", "model.onnx")],
+                       check=True, stdout=subprocess.DEVNULL)
+        with open(os.path.join(folder, name, "config.pbtxt"), "w", encoding="utf-8") as f:
+            f.write(CONFIG.format(target))
+
+
+def picture(name, seed=1):
+    side = 32 if name == "lenet" else 224
+    return images(1, seed) if name == "lenet" else numpy.random.default_rng(seed).random((1, 3, side, side)).astype("f4")
+
+
+def binary_body(x, name="input"):
+    head = json.dumps({"inputs": [{"name": name, "datatype": "FP32", "shape": list(x.shape),
+                                   "parameters": {"binary_data_size": x.nbytes}}],
+                       "parameters": {"binary_data_output": True}}).encode()
+    return head + x.tobytes(), {"Inference-Header-Content-Length": str(len(head))}
+
+
+def open_loop(rate, seconds, seed):
+    """Moments at which to ask, each slept for; lateness counts as latency, as it would for a client."""
+    draw, at, end = random.Random(seed), time.monotonic(), time.monotonic() + seconds
+    while True:
+        at += draw.expovariate(rate)
+        if at > end:
+            return
+        time.sleep(max(0.0, at - time.monotonic()))
+        yield at
+
+
+def quiet(port, name, rate, seconds, seed, out):
+    body, headers = binary_body(picture(name))
+    c = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    times, statuses = [], {}
+    for at in open_loop(rate, seconds, seed):
+        c.request("POST", f"/v2/models/{name}/infer", body, headers)
+        a = c.getresponse()
+        a.read()
+        times.append(time.monotonic() - at)
+        statuses[a.status] = statuses.get(a.status, 0) + 1
+    out.put((name, times, statuses))
+
+
+def malformed(i, x):
+    """A body that no server should take, of several kinds."""
+    whole, headers = binary_body(x)
+    return [(b"{", {}), (whole[:-7], headers), binary_body(x[:, :1]), binary_body(x, "other"),
+            (struct.pack("<I", i) * 9, {"Inference-Header-Content-Length": "36"})][i % 5]
+
+
+def noisy(ports, rate, seconds, behaves, seed, out):
+    os.nice(15)  # its own work is not what is measured
+    draw, x = random.Random(seed), picture(NOISY)
+    c = http.client.HTTPConnection("127.0.0.1", ports[0], timeout=60)
+    g = tritonclient.grpc.InferenceServerClient(f"127.0.0.1:{ports[1]}")
+    t = tritonclient.grpc.InferInput("input", list(x.shape), "FP32")
+    t.set_data_from_numpy(x)
+    statuses, calls, answered = {}, [], []
+    for i, _ in enumerate(open_loop(rate, seconds, seed)):
+        if behaves or i % 2:
+            calls.append(g.async_infer(NOISY, [t], lambda result, error: answered.append(error)))
+            if not behaves and draw.random() < 0.9:
+                time.sleep(draw.random() * 0.003)
+                calls[-1].cancel()
+            continue
+        c.request("POST", f"/v2/models/{NOISY}/infer", *malformed(i, x))
+        a = c.getresponse()
+        a.read()
+        statuses[a.status] = statuses.get(a.status, 0) + 1
+    end = time.monotonic() + 60
+    while len(answered) < len(calls) and time.monotonic() < end:
+        time.sleep(0.01)
+    for e in answered:
+        key = "ok" if e is None else str(e.status()).rsplit(".", 1)[-1]
+        statuses[key] = statuses.get(key, 0) + 1
+    out.put(("noisy", len(calls) - len(answered), statuses))
+
+
+def side_by_side(bed, behaves, seconds, seed):
+    out = multiprocessing.Queue()
+    ports = (bed.http_port, bed.grpc_port)
+    people = [multiprocessing.Process(target=quiet, args=(ports[0], n, r, seconds, seed + i, out))
+              for i, (n, r) in enumerate(QUIET.items())]
+    people.append(multiprocessing.Process(target=noisy, args=(ports, NOISY_RATE * (1 if behaves else 10), seconds,
+                                                              behaves, seed, out)))
+    for p in people:
+        p.start()
+    got = {name: (a, b) for name, a, b in (out.get(timeout=seconds + 120) for _ in people)}
+    for p in people:
+        p.join()
+    return got
+
+
+def resident(bed):
+    with open(f"/proc/{bed.process.pid}/status", encoding="utf-8") as f:
+        return next(int(line.split()[1]) for line in f if line.startswith("VmRSS")) / 1024
+
+
+def check(got, behaves):
+    lost, statuses = got["noisy"]
+    assert lost == 0, f"{lost} calls without an answer"
+    known = {"ok", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED", 400}
+    assert set(statuses) <= known, statuses
+    assert behaves or statuses.get(400, 0) > 0, statuses
+    for name in QUIET:
+        assert set(got[name][1]) == {200}, (name, got[name][1])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--moire", default="build/moire")
+    parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--rounds", type=int, default=2)
+    o = parser.parse_args()
+    times, sizes, ok = {True: {n: [] for n in QUIET}, False: {n: [] for n in QUIET}}, [], []
+    with tempfile.TemporaryDirectory() as folder:
+        make_repository(os.path.abspath(o.moire), folder)
+        bed = Bed(os.path.abspath(o.moire), folder)
+        try:
+            bed.wait(180)
+            side_by_side(bed, False, o.seconds, 0)  # sizes are prepared
+            for k in range(o.rounds):
+                for behaves in (True, False):
+                    got = side_by_side(bed, behaves, o.seconds, 100 * k + behaves)
+                    check(got, behaves)
+                    ok.append((behaves, got["noisy"][1]))
+                    for name in QUIET:
+                        times[behaves][name] += got[name][0]
+                sizes.append(resident(bed))
+            assert sizes[-1] - sizes[0] <= 16, f"it grows: {sizes} MiB"
+        finally:
+            assert bed.stop() == 0
+    for name in QUIET:
+        calm, loud = (numpy.percentile(times[b][name], [50, 99]) * 1000 for b in (True, False))
+        print(json.dumps({"tenant": name, "requests": len(times[False][name]), "calm_ms": [round(v, 2) for v in calm],
+                          "loud_ms": [round(v, 2) for v in loud], "p99_ratio": round(loud[1] / calm[1], 3)}))
+    print(json.dumps({"resident_MiB": [round(s, 1) for s in sizes], "last_outcomes": ok[-1][1]}))
+    print("ok      every request was answered, and the server stayed as large as it was")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
