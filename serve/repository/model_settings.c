@@ -52,7 +52,7 @@ static const struct field of_parameters[] = {
     {"cores", NOT_SERVED},   {NULL, READ},
 };
 
-const char *ms_settings_parameter(const struct reader *r, const char *key) {
+const char *ms_settings_parameter(const struct ms_reader *r, const char *key) {
     const json_t *all = json_object_get(r->s->config, "parameters"), *v = json_object_get(all, key);
     const char *text = json_string_value(json_is_object(v) ? json_object_get(v, "string_value") : v);
     if (v && !text)
@@ -61,7 +61,7 @@ const char *ms_settings_parameter(const struct reader *r, const char *key) {
     return text;
 }
 
-static void read_parameters(const struct reader *r) {
+static void read_parameters(const struct ms_reader *r) {
     const json_t *all = message(r, r->s->config, "parameters");
     if (!all) return;
     check_names(r, " of parameters", all, of_parameters);
@@ -93,7 +93,7 @@ static void read_parameters(const struct reader *r) {
     ms_settings_read_quotas(r);
 }
 
-static void read_versions(struct reader *r) {
+static void read_versions(struct ms_reader *r) {
     const json_t *policy = message(r, r->s->config, "version_policy");
     r->s->versions = 1;
     if (!policy) return;
@@ -108,7 +108,7 @@ static void read_versions(struct reader *r) {
     r->s->versions = latest ? whole(r, latest, "num_versions", 1, 1000000) : 0;
 }
 
-static void read_backend(const struct reader *r) {
+static void read_backend(const struct ms_reader *r) {
     static const char *const known[] = {"", "moire", "onnxruntime", "onnx", "openvino", "onnxruntime_onnx"};
     static const char *const keys[] = {"backend", "platform"};
     for (int k = 0; k < 2; k++) {
@@ -124,7 +124,7 @@ static void read_backend(const struct reader *r) {
 
 void ms_settings_read(json_t *config, const char *name, struct ms_settings *out, struct ms_faults *faults) {
     *out = (struct ms_settings){.config = config ? config : json_object()};
-    struct reader r = {.model = name, .s = out, .faults = faults};
+    struct ms_reader r = {.model = name, .s = out, .faults = faults};
     check_names(&r, "", out->config, of_model);
     const char *own = json_string_value(json_object_get(out->config, "name"));
     if (own && strcmp(own, name) != 0)

@@ -18,7 +18,7 @@ static const struct field of_queue[] = {
     {NULL, READ},
 };
 
-static void read_queue(const struct reader *r, const json_t *queue, const char *where,
+static void read_queue(const struct ms_reader *r, const json_t *queue, const char *where,
                        struct ms_queue_policy *out) {
     check_names(r, where, queue, of_queue);
     out->most = whole(r, queue, "max_queue_size", 0, 1 << 14);
@@ -31,7 +31,7 @@ static void read_queue(const struct reader *r, const json_t *queue, const char *
         ms_fault_say(r->faults, "%s: config.pbtxt: 'timeout_action' is REJECT or DELAY", r->model);
 }
 
-static void read_levels(const struct reader *r, const json_t *batching) {
+static void read_levels(const struct ms_reader *r, const json_t *batching) {
     struct ms_settings *s = r->s;
     const json_t *queue = message(r, batching, "default_queue_policy"), *value;
     const char *key;
@@ -56,7 +56,7 @@ static void read_levels(const struct reader *r, const json_t *batching) {
     }
 }
 
-static void read_preferred(const struct reader *r, const json_t *batching) {
+static void read_preferred(const struct ms_reader *r, const json_t *batching) {
     struct ms_batching *b = &r->s->batching;
     const json_t *list = json_object_get(batching, "preferred_batch_size");
     for (size_t i = 0; i < json_array_size(list); i++) {
@@ -72,7 +72,7 @@ static void read_preferred(const struct reader *r, const json_t *batching) {
     }
 }
 
-void ms_settings_read_batching(const struct reader *r) {
+void ms_settings_read_batching(const struct ms_reader *r) {
     const json_t *batching = message(r, r->s->config, "dynamic_batching");
     if (!batching) return;
     check_names(r, " of dynamic_batching", batching, of_batching);
@@ -84,7 +84,7 @@ void ms_settings_read_batching(const struct reader *r) {
 }
 
 /* A parameter's whole number from 1; 0: it is not given. */
-static int64_t number(const struct reader *r, const char *key, int64_t most) {
+static int64_t number(const struct ms_reader *r, const char *key, int64_t most) {
     const char *text = ms_settings_parameter(r, key);
     char *end;
     if (!text) return 0;
@@ -96,7 +96,7 @@ static int64_t number(const struct reader *r, const char *key, int64_t most) {
     return 0;
 }
 
-void ms_settings_read_quotas(const struct reader *r) {
+void ms_settings_read_quotas(const struct ms_reader *r) {
     r->s->quota = (struct ms_quota){.waiting = number(r, "max_queue", 1 << 14),
                                     .in_flight = number(r, "max_in_flight", 1 << 20),
                                     .bytes = number(r, "max_memory", INT64_C(1) << 50)};

@@ -12,13 +12,13 @@ struct field {
     const char *name;
     enum use use;
 };
-struct reader {
+struct ms_reader {
     const char *model;
     struct ms_settings *s;
     struct ms_faults *faults;
 };
 
-static inline void check_names(const struct reader *r, const char *where, const json_t *object,
+static inline void check_names(const struct ms_reader *r, const char *where, const json_t *object,
                                const struct field *known) {
     const char *key;
     const json_t *value;
@@ -40,8 +40,8 @@ static inline void check_names(const struct reader *r, const char *where, const 
 }
 
 /* A member's whole number, `standard` where it is not there. */
-static inline int64_t whole(const struct reader *r, const json_t *object, const char *key, int64_t standard,
-                            int64_t most) {
+static inline int64_t whole(const struct ms_reader *r, const json_t *object, const char *key,
+                            int64_t standard, int64_t most) {
     const json_t *v = json_object_get(object, key);
     if (!v) return standard;
     if (json_is_integer(v) && json_integer_value(v) >= 0 && json_integer_value(v) <= most)
@@ -51,7 +51,7 @@ static inline int64_t whole(const struct reader *r, const json_t *object, const 
     return standard;
 }
 
-static inline const json_t *message(const struct reader *r, const json_t *object, const char *key) {
+static inline const json_t *message(const struct ms_reader *r, const json_t *object, const char *key) {
     const json_t *v = json_object_get(object, key);
     if (!v || json_is_object(v)) return v;
     ms_fault_say(r->faults, "%s: config.pbtxt: '%s' must be a message: %s { ... }", r->model, key, key);
@@ -59,9 +59,9 @@ static inline const json_t *message(const struct reader *r, const json_t *object
 }
 
 /* The text of a parameter; NULL: it is not given. */
-const char *ms_settings_parameter(const struct reader *reader, const char *key);
+const char *ms_settings_parameter(const struct ms_reader *reader, const char *key);
 
 /* queue_settings.c */
-void ms_settings_read_batching(const struct reader *reader);
-void ms_settings_read_quotas(const struct reader *reader);
+void ms_settings_read_batching(const struct ms_reader *reader);
+void ms_settings_read_quotas(const struct ms_reader *reader);
 #endif
