@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include "serve/repository/batcher.h"
 
 const char *ms_state_name(enum ms_state state) {
     static const char *const text[] = {"LOADING", "READY", "UNLOADING", "UNAVAILABLE"};
@@ -61,6 +62,7 @@ static void look_at(struct ms_model_look *l, struct ms_model *m, int64_t now_ns,
     pthread_mutex_unlock(&m->repository->lock);
     l->lately = ms_tally_lately(&l->tally, now_ns);
     l->below = l->qos_ns && (double)l->lately.in_time < MS_GOAL * (double)l->lately.due;
+    l->waiting = ms_batcher_waiting(m->batcher);
     add_tenants(l, m, room);
 }
 

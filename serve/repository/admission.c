@@ -6,6 +6,8 @@
 #include "serve/protocol/fault.h"
 #include "serve/repository/infer_query.h"
 
+/* Queries of a level that wait, where nothing else is said. */
+enum { MS_WAITING = 1024 };
 /* Longer timeouts are none. */
 static const int64_t LONGEST_US = INT64_C(1) << 50;
 
@@ -48,8 +50,8 @@ static int check_quotas(struct ms_query *q) {
         int64_t most, has;
         const char *name;
     } bounds[] = {
-        {s->policy[q->level].most ? s->policy[q->level].most + cores : 0, m->held.level[q->level] + 1,
-         "max_queue_size"},
+        {(s->policy[q->level].most ? s->policy[q->level].most : MS_WAITING) + cores,
+         m->held.level[q->level] + 1, "max_queue_size"},
         {s->quota.waiting ? s->quota.waiting + cores : 0, m->held.queries + 1, "max_queue"},
         {s->quota.in_flight, m->held.queries + 1, "max_in_flight"},
         {s->quota.bytes, m->held.bytes + q->held_bytes, "max_memory"},

@@ -38,14 +38,14 @@ static bool is_lost(const struct ms_scene *s, const struct ms_waiting *w) {
     return w->deadline_ns != MS_NEVER && w->deadline_ns - s->now_ns < s->alone.least_ns;
 }
 
-/* Those who can be in time; where there is none, all. */
+/* Those who can be in time, or who cannot: whose turn it is, and of whom there are some. */
 static int candidates(const struct ms_scene *s, int *list, bool *lost) {
     int n = 0;
-    for (*lost = false;; *lost = true) {
+    *lost = s->turn_of_lost;
+    for (int pass = 0; pass < 2 && !n; pass++, *lost = n ? *lost : !*lost)
         for (int i = 0; i < s->n && n < MS_BATCH_LOOK; i++)
-            if (*lost || !is_lost(s, &s->waiting[i])) list[n++] = i;
-        if (n || *lost) return n;
-    }
+            if (is_lost(s, &s->waiting[i]) == *lost) list[n++] = i;
+    return n;
 }
 
 /* Fills a size in order; a query for which there is no room, or that would be late, waits on.  The first one

@@ -33,6 +33,7 @@ struct ms_scene {
     int n_sizes;           /* rising; those that there are */
     int under_way, window; /* runs of the model; so many keep the cores busy */
     int64_t delay_ns;      /* that a query may be held back for others to come; 0: none is */
+    bool turn_of_lost;     /* those who cannot be in time any more come first, lest they wait for ever */
 };
 
 struct ms_choice {

@@ -133,10 +133,12 @@ static bool look(struct ms_batcher *b, const struct ms_batch_class *c, struct ms
 
 void ms_batch_look(struct ms_batcher *b, struct ms_batch_class *c, const struct ms_query *first) {
     const int64_t now = moire_now(b->model->repository->options.runtime);
-    const bool is_fresh = c->alone.rows == first->rows && c->alone.one_ns && now - c->looked_ns < LOOK_NS;
+    const bool is_fresh = now - c->looked_ns < LOOK_NS;
+    if (!is_fresh || c->alone.rows != first->rows || !c->alone.one_ns) {
+        c->alone = (struct ms_size){.rows = first->rows};
+        look(b, c, &c->alone);
+    }
     if (is_fresh) return;
-    c->alone = (struct ms_size){.rows = first->rows};
-    look(b, c, &c->alone);
     for (int i = 0; i < c->n; i++)
         if (c->ready[i] && !look(b, c, &c->size[i])) {
             c->ready[i] = false;

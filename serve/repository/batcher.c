@@ -9,6 +9,9 @@
 #include "serve/protocol/fault.h"
 #include "serve/repository/infer_query.h"
 
+/* One start in so many is of queries that cannot be in time any more: they are not kept for ever. */
+enum { TURNS = 16 };
+
 static int64_t now(const struct ms_batcher *b) {
     return moire_now(b->model->repository->options.runtime);
 }
@@ -86,7 +89,9 @@ static void choose(struct ms_batcher *b, struct ms_batch_class *cls, struct ms_q
                                    .n_sizes = n_sizes,
                                    .under_way = b->under_way,
                                    .window = pays ? b->model->repository->cores : INT_MAX,
-                                   .delay_ns = pays ? b->model->settings.batching.delay_ns : 0};
+                                   .delay_ns = pays ? b->model->settings.batching.delay_ns : 0,
+                                   .turn_of_lost = b->starts % TURNS == 0};
+    cls->pays = pays;
     ms_batch_choose(&scene, out);
     if (out->size >= 0) out->size = which[out->size];
 }
@@ -108,6 +113,7 @@ static void start(struct ms_batcher *b, struct ms_batch_class *cls, struct ms_qu
         if (!binding) member[i]->queued.stand = MS_ALONE;
     }
     b->under_way++;
+    b->starts++;
     pthread_mutex_unlock(&b->lock);
     if (binding)
         ms_run_start(b, binding, rows, member, c->n);
@@ -127,6 +133,7 @@ static bool start_one(struct ms_batcher *b) {
             k++;
         if (k < n_seen) continue;
         struct ms_batch_class *cls = seen[n_seen++] = q->queued.cls;
+        if (cls->pays && b->under_way >= b->model->repository->cores) continue;
         struct ms_choice c;
         choose(b, cls, list, gather(b, cls, list), &c);
         ms_batcher_wake(b, c.again_ns);
@@ -162,7 +169,8 @@ void ms_batcher_put(struct ms_batcher *b, struct ms_query *q) {
     }
     enqueue(b, q);
     ms_batcher_wake(b, q->expires_ns);
-    if (b->under_way >= b->model->repository->cores) ms_batch_grow(b, q->queued.cls);
+    if (b->under_way >= b->model->repository->cores || b->model->settings.batching.delay_ns)
+        ms_batch_grow(b, q->queued.cls);
     ms_batcher_go(b);
     pthread_mutex_unlock(&b->lock);
     ms_batcher_drop(b);
@@ -197,6 +205,14 @@ void ms_batcher_cancel(struct ms_batcher *b, struct ms_query *q) {
         end_early(b, q, MOIRE_ECANCELLED, "cancelled by the client");
     pthread_mutex_unlock(&b->lock);
     ms_batcher_drop(b);
+}
+
+int ms_batcher_waiting(struct ms_batcher *b) {
+    if (!b) return 0;
+    pthread_mutex_lock(&b->lock);
+    const int n = b->n_waiting;
+    pthread_mutex_unlock(&b->lock);
+    return n;
 }
 
 void ms_batcher_deliver(struct ms_batcher *b, struct ms_query *q) {

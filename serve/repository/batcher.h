@@ -43,6 +43,7 @@ struct ms_batch_class {
     int n, next;  /* sizes there may be; the next one to prepare */
     int misses;   /* of those prepared, that did not save time */
     bool is_made; /* one of them is being prepared */
+    bool pays;    /* at the last look */
     int64_t looked_ns;
 };
 enum { MS_BATCH_CLASSES = 8 };
@@ -56,6 +57,7 @@ struct ms_batcher {
     bool ends;
     struct ms_query *first, *last; /* that wait: by level, then target, then arrival */
     int n_waiting, under_way;
+    uint64_t starts;
     int64_t wake_ns;     /* of the thread */
     struct ms_run *runs; /* of several queries */
     struct ms_batch_class cls[MS_BATCH_CLASSES];
@@ -78,6 +80,8 @@ void ms_batcher_put(struct ms_batcher *batcher, struct ms_query *query);
 void ms_batcher_left(struct ms_batcher *batcher, struct ms_query *query);
 /* Calls `done` of the query, and of those behind it that waited for it. */
 void ms_batcher_deliver(struct ms_batcher *batcher, struct ms_query *query);
+/* Queries that wait in it; NULL: 0. */
+int ms_batcher_waiting(struct ms_batcher *batcher);
 void ms_batcher_cancel(struct ms_batcher *batcher, struct ms_query *query);
 
 /* --- its parts */

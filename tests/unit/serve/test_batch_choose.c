@@ -82,6 +82,11 @@ static void who_is_lost_comes_last(void **state) {
     ms_batch_choose(&s, &c);
     assert_int_equal(c.n, 1);
     assert_int_equal(c.picked[0], 2);
+    s.turn_of_lost = true; /* but now and then they come first */
+    ms_batch_choose(&s, &c);
+    assert_int_equal(c.n, 2);
+    assert_int_equal(c.picked[0], 0);
+    s.turn_of_lost = false;
     s.n = 2; /* and then together, whatever it takes */
     ms_batch_choose(&s, &c);
     assert_int_equal(c.n, 2);
