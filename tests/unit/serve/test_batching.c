@@ -137,11 +137,6 @@ static void learn(struct model *m, uint64_t *seed) {
     moire_unload(tenant, NULL);
 }
 
-static void say(void *user, int level, const char *line) {
-    (void)user;
-    if (level <= MOIRE_LOG_WARN) print_message("%s\n", line);
-}
-
 static void open_server(const char *policy) {
     moire_config c;
     moire_error err = {0};
@@ -150,7 +145,7 @@ static void open_server(const char *policy) {
     c.threads = 2;
     c.policy = policy;
     assert_int_equal(moire_runtime_create(&c, &runtime, &err), MOIRE_OK);
-    const struct ms_repository_options o = {.folder = folder, .runtime = runtime, .log = say};
+    const struct ms_repository_options o = {.folder = folder, .runtime = runtime};
     assert_int_equal(ms_repository_start(&o, &repository, &err), MOIRE_OK);
     while (!ms_repository_is_ready(repository))
         usleep(1000);
