@@ -144,9 +144,18 @@ static bool start_one(struct ms_batcher *b) {
     return false;
 }
 
+/* What starts may end at once and come back here: one thread at a time goes round, so that nobody goes
+ * deeper. */
 void ms_batcher_go(struct ms_batcher *b) {
-    while (b->first && start_one(b))
-        continue;
+    b->comes_again = true;
+    if (b->goes) return;
+    b->goes = true;
+    while (b->comes_again) {
+        b->comes_again = false;
+        while (b->first && start_one(b))
+            continue;
+    }
+    b->goes = false;
 }
 
 /* --- queries come and go --- */

@@ -58,8 +58,9 @@ struct ms_batcher {
     struct ms_query *first, *last; /* that wait: by level, then target, then arrival */
     int n_waiting, under_way;
     uint64_t starts;
-    int64_t wake_ns;     /* of the thread */
-    struct ms_run *runs; /* of several queries */
+    bool goes, comes_again; /* a thread starts what waits; it is to look once more */
+    int64_t wake_ns;        /* of the thread */
+    struct ms_run *runs;    /* of several queries */
     struct ms_batch_class cls[MS_BATCH_CLASSES];
     uint64_t uses;
     struct ms_query *order_first, *order_last;
