@@ -121,6 +121,7 @@ typedef enum moire_dtype {
 } moire_dtype;
 
 #define MOIRE_MAX_RANK 8
+
 /* A dense row-major tensor that the caller owns. */
 typedef struct moire_tensor {
     moire_dtype dtype;
@@ -340,8 +341,7 @@ typedef struct moire_query_options {
      * where it has no QoS) those of higher priority take the earlier turns; other tenants' turns stay. Policy
      * "prema" weighs it against other tenants, and so do GPUs' policies where they may cut batches. */
     int own_priority, priority;
-    uint64_t tag;     /* the caller's: comes back in the answer, and in what moire_record() writes */
-    int late_goes_on; /* 1: its own deadline_ns is a target, too: a query that misses it goes on */
+    uint64_t tag; /* the caller's: comes back in the answer, and in what moire_record() writes */
 } moire_query_options;
 /* Sets every field to its default, and size.  Returns: nothing. */
 MOIRE_API void moire_query_options_init(moire_query_options *options);

@@ -108,13 +108,6 @@ typedef struct moire_tenant_stats {
  * Returns: MOIRE_OK; MOIRE_EINVAL: an argument is NULL, or out->size is none; MOIRE_EFORKED. */
 MOIRE_API int moire_tenant_get_stats(moire_tenant *tenant, moire_tenant_stats *out, moire_error *err);
 
-/* What a query of the tenant is predicted to take on `cores` cores (0: on the number on which it is fastest)
- * when no other waits: by the profile of the load, corrected by what its queries took lately.  Cheap: it can
- * be asked for every query.  *ns: 0 where nothing is known, as of tenants that run on GPUs only.
- * Returns: MOIRE_OK; MOIRE_EINVAL: tenant or ns is NULL, or the runtime has no such number of cores;
- * MOIRE_EFORKED. */
-MOIRE_API int moire_tenant_predict(moire_tenant *tenant, int cores, int64_t *ns, moire_error *err);
-
 typedef struct moire_runtime_stats {
     size_t size;         /* set by the caller: sizeof(moire_runtime_stats) */
     int64_t uptime_ns;   /* since the runtime was made */

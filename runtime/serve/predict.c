@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * predict.c - how long a tenant's query is predicted to take (moire_tenant_predict). */
+#include "moire_predict.h"
 #include "runtime/serve/runtime.h"
 
 /* On the number of cores on which the profile is fastest. */

@@ -166,7 +166,9 @@ static void free_inputs(struct ms_run *run) {
         free(run->input[i].data);
 }
 
-/* As early as the most pressing one needs it that can still be in time; nobody is cut off by another. */
+/* As early as the most pressing one needs it that can still be in time; nobody is cut off by another.  A
+ * deadline of the run's own would cut it off, so that it is given by the arrival, which the tenant's target
+ * is added to; where it has none, the scheduler sees no deadline. */
 static void set_options(const struct ms_run *run, moire_query_options *o) {
     const struct ms_settings *s = &run->model->settings;
     int64_t earliest = MS_NEVER, late = MS_NEVER, level = s->levels;
@@ -176,10 +178,10 @@ static void set_options(const struct ms_run *run, moire_query_options *o) {
         if (q->target_ns < *which) *which = q->target_ns;
         if (q->level < level) level = q->level;
     }
+    const int64_t target = earliest != MS_NEVER ? earliest : late;
     moire_query_options_init(o);
-    o->arrival_ns = run->begun_ns;
-    o->deadline_ns = earliest != MS_NEVER ? earliest : late != MS_NEVER ? late : MOIRE_NO_DEADLINE;
-    o->late_goes_on = 1;
+    o->arrival_ns =
+        s->qos_ns && target != MS_NEVER && target > s->qos_ns ? target - s->qos_ns : run->begun_ns;
     o->own_priority = s->levels > 0;
     o->priority = s->priority + (int)(s->level - level);
 }

@@ -2,6 +2,7 @@
  * batch_sizes.c - of which sizes runs can be, and what they are predicted to take; see batcher.h. */
 #include <stdlib.h>
 #include <string.h>
+#include "moire_predict.h"
 #include "serve/protocol/fault.h"
 #include "serve/repository/infer_query.h"
 #include "serve/repository/repository_impl.h"

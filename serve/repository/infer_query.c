@@ -229,10 +229,7 @@ static void set_options(const struct ms_query *q, moire_query_options *o) {
     const struct ms_settings *s = &q->model->settings;
     moire_query_options_init(o);
     o->arrival_ns = q->begun_ns;
-    if (q->expires_ns != MS_NEVER || s->policy[q->level].delays) {
-        o->deadline_ns = q->target_ns;
-        o->late_goes_on = q->expires_ns == MS_NEVER;
-    }
+    if (q->expires_ns != MS_NEVER) o->deadline_ns = q->expires_ns;
     o->own_priority = s->levels > 0;
     o->priority = s->priority + (int)(s->level - q->level); /* Triton's 1 is the highest */
 }

@@ -146,18 +146,6 @@ static void statistics_are_checked_and_cut_to_size(void **state) {
     moire_runtime_destroy(b.runtime, 1);
 }
 
-static void a_tenant_tells_what_a_query_will_take(void **state) {
-    (void)state;
-    struct serve_bed b;
-    int64_t one, least;
-    serve_open(&b, 0, 0);
-    assert_int_equal(moire_tenant_predict(b.tenant, 1, &one, NULL), MOIRE_OK);
-    assert_int_equal(moire_tenant_predict(b.tenant, 0, &least, NULL), MOIRE_OK);
-    assert_true(one > 0 && least > 0);
-    assert_int_equal(moire_tenant_predict(b.tenant, 4096, &one, NULL), MOIRE_EINVAL);
-    moire_runtime_destroy(b.runtime, 1);
-}
-
 static void histograms_have_the_bounds_of_the_header(void **state) {
     (void)state;
     moire_histogram h = {0};
@@ -388,7 +376,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(statistics_add_up_under_load),
         cmocka_unit_test(statistics_are_checked_and_cut_to_size),
-        cmocka_unit_test(a_tenant_tells_what_a_query_will_take),
         cmocka_unit_test(histograms_have_the_bounds_of_the_header),
         cmocka_unit_test(tenants_are_listed_with_their_states),
         cmocka_unit_test(a_tenant_drains_alone),
