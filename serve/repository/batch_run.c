@@ -180,8 +180,9 @@ static void set_options(const struct ms_run *run, moire_query_options *o) {
     }
     const int64_t target = earliest != MS_NEVER ? earliest : late;
     moire_query_options_init(o);
-    o->arrival_ns =
-        s->qos_ns && target != MS_NEVER && target > s->qos_ns ? target - s->qos_ns : run->begun_ns;
+    o->arrival_ns = run->begun_ns;
+    if (s->qos_ns && target != MS_NEVER && target > s->qos_ns)
+        o->arrival_ns = target - s->qos_ns < run->submitted_ns ? target - s->qos_ns : run->submitted_ns;
     o->own_priority = s->levels > 0;
     o->priority = s->priority + (int)(s->level - level);
 }
