@@ -35,5 +35,5 @@ static void wrong_arguments_are_told(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_tenant_tells_what_a_query_will_take),
                                        cmocka_unit_test(wrong_arguments_are_told)};
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, serve_setup, serve_teardown);
 }
