@@ -157,7 +157,8 @@ def main():
         bed = Bed(os.path.abspath(o.moire), folder)
         try:
             bed.wait(180)
-            side_by_side(bed, False, o.seconds, 0)  # sizes are prepared
+            for k in range(4):
+                side_by_side(bed, False, max(2, o.seconds), k)  # sizes of batches are prepared
             for k in range(o.rounds):
                 for behaves in (True, False):
                     got = side_by_side(bed, behaves, o.seconds, 100 * k + behaves)

@@ -12,6 +12,9 @@ check-clients: $(B)/moire ## moire serve answers tritonclient as ONNX Runtime do
 .PHONY: check-conformance
 check-conformance: $(B)/moire ## moire serve answers 450 requests as Triton did, but for the differences that are meant
 	@$(VENV)/bin/python tests/serve/check_conformance.py --moire $(B)/moire
+.PHONY: check-overload
+check-overload: $(B)/moire ## a tenant sends ten times its load, malformed and cancelled: what others see
+	@$(VENV)/bin/python tests/serve/check_overload.py --moire $(B)/moire
 # test_grpc is a client by nghttp2.
 $(B)/tests/test_grpc: LDLIBS += -lnghttp2
 .PHONY: serve-demo
