@@ -9,6 +9,8 @@ the latter two is missing its cases are left out, which is said.  Prints a line 
 import argparse
 import json
 import os
+import pty
+import select
 import shutil
 import subprocess
 import sys
@@ -262,6 +264,56 @@ def a_server_that_is_gone_is_told(bed, page):
         other.stop()
         page.wait(TEXT + ".startsWith('No answer since')")
         page.complaints.clear()  # of the connection that was refused
+
+
+# --- moire top
+def top(bed, *words):
+    return subprocess.run([bed.moire, "top", *words], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+
+
+@case
+def top_prints_once_where_there_is_no_terminal(bed):
+    ask(bed, "hopeless", 5)
+    done = top(bed, bed.url)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and lines[0].startswith("below its target: hopeless (0.0 % in time)"), done
+    assert any(line.startswith("lenet ") for line in lines) and "\x1b" not in done.stdout
+    assert lines[[line.startswith("tenant") for line in lines].index(True) + 1].startswith("hopeless")
+    document = json.loads(top(bed, bed.url, "--json").stdout)
+    assert model(document, "hopeless")["below"] and "timeline" not in document
+
+
+@case
+def top_says_what_is_wrong(bed):
+    for url, code, says in (("ftp://x", 2, "only http"), ("http://127.0.0.1:1", 4, "no server answers"),
+                            ("http://[::1", 2, "no address"), ("unix:/nonexistent", 4, "no server answers"),
+                            (f"127.0.0.1:{bed.grpc_port}", 4, "")):
+        done = top(bed, url)
+        assert done.returncode in (code, 3) and says in done.stderr, (url, done)
+
+
+@case
+def top_refreshes_until_q(bed):
+    child, terminal = pty.fork()
+    if not child:
+        os.execv(bed.moire, [bed.moire, "top", bed.url])
+    seen = b""
+    try:
+        while seen.count(b"\x1b[H") < 3:  # two refreshes
+            assert select.select([terminal], [], [], 10)[0], seen[-400:]
+            seen += os.read(terminal, 65536)
+        os.write(terminal, b"q")
+        while select.select([terminal], [], [], 10)[0]:
+            try:
+                more = os.read(terminal, 65536)
+            except OSError:  # it has gone
+                break
+            if not more:
+                break
+            seen += more
+    finally:
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code == 0 and b"\x1b[?1049l" in seen and b"lenet" in seen, (code, seen[-400:])
 
 
 # --- recordings

@@ -11,6 +11,7 @@
 const struct mo_verb *const mo_verbs[] = {
     &mo_verb_run,
     &mo_verb_serve,
+    &mo_verb_top,
     &mo_verb_inspect,
     &mo_verb_check_model,
     &mo_verb_compile,

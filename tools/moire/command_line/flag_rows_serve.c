@@ -46,6 +46,8 @@ static const struct mo_flag rows[] = {
     {"--threads", "N", ON(SERVER), TO(threads), "cores to use; all by default", .least = 1, .most = 1024},
     {"--store", "DIR", ON(SERVER), TO(store),
      "folder of compiled variants; $XDG_CACHE_HOME/moire/store or ~/.cache/moire/store by default"},
+    /* --- moire top --- */
+    {"--once", NULL, ON(TOP), TO(once), "prints once and ends, in a terminal too"},
 };
 
 const struct mo_flag_rows mo_flag_rows_serve = {rows, (int)(sizeof rows / sizeof *rows)};

@@ -47,6 +47,7 @@ enum mo_command {
     MO_DO_CHECK_DEVICE,
     MO_DO_OCR,
     MO_DO_SERVER,
+    MO_DO_TOP,
     MO_DO_STRESS,
     MO_DO_PROXY_LIST,
     MO_DO_PROXY_MEASURE,
@@ -86,7 +87,7 @@ struct mo_options {
 
     /* One field a flag, or for all flags that mean the same; units as in the flag's row. */
     bool ablation, all, cost, dry_run, every, exact, generic, in_turns, insecure, json, json_log, nv_metrics,
-        keep_covered, layers, measured, no_passes, other_cpus, no_scaling, only_generic, power, probe,
+        once, keep_covered, layers, measured, no_passes, other_cpus, no_scaling, only_generic, power, probe,
         profile, quiet, reference, refine, resume, same_core, speed, verbose, verify;
     int candidates, control_port, cores, draws, episodes, every_nth, gpu, grpc_port, http_port, jobs, level,
         max_batch, metrics_port, poll_seconds, predict, repeat, repetitions, rounds, seed_count, splits,
