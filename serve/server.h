@@ -17,6 +17,7 @@ struct ms_server_options {
     const char *record;                                   /* NULL: nothing is recorded */
     int threads, poll_seconds;
     int64_t body_bytes;
+    int log_verbose; /* 1: a line for each request */
     bool insecure, json_log, json, nv_metrics;
 };
 

@@ -55,6 +55,7 @@ static int listen_http(struct ms_server *s, moire_error *err) {
     s->http.runtime = s->runtime;
     s->http.body_bytes = (size_t)o->body_bytes;
     s->http.nv_metrics = o->nv_metrics;
+    s->http.log = (struct ms_request_log){.on = o->log_verbose > 0, .json = o->json_log};
     if (!rc) rc = listen_tcp(s, MS_PORT_HTTP, o->http_port, 0, err);
     if (!rc) rc = listen_tcp(s, MS_PORT_METRICS, o->metrics_port, 0, err);
     if (!rc) rc = listen_tcp(s, MS_PORT_CONTROL, o->control_port, MS_LISTEN_CONTROL, err);
@@ -81,6 +82,7 @@ static int listen_grpc(struct ms_server *s, moire_error *err) {
     s->grpc.repository = s->repository;
     s->grpc.runtime = s->runtime;
     s->grpc.body_bytes = (size_t)o->body_bytes;
+    s->grpc.log = s->http.log;
     if (!rc && o->grpc_port >= 0) {
         rc = ms_socket_tcp(o->host, o->grpc_port, is_guarded(s), &fd, &s->port[MS_PORT_GRPC], err);
         if (!rc) rc = ms_grpc_listen(&s->grpc, fd, s->tls != NULL, err);

@@ -16,6 +16,7 @@
 #include "serve/access/access.h"
 #include "serve/grpc/h2.h"
 #include "serve/net/coding.h"
+#include "serve/net/request_log.h"
 #include "serve/net/handshake.h"
 #include "serve/repository/infer_query.h"
 
@@ -51,7 +52,8 @@ struct ms_grpc {
     struct ms_zlib zlib; /* without it compressed messages are refused */
     struct ms_repository *repository;
     moire_runtime *runtime;
-    size_t body_bytes;  /* most of a message */
+    size_t body_bytes; /* most of a message */
+    struct ms_request_log log;
     struct ms_tls *tls; /* NULL: sockets of TCP are plain, too */
     struct ms_handshakes *handshakes;
     struct ms_access *access;  /* NULL: everybody may do everything */
@@ -93,6 +95,7 @@ struct ms_call {
     int32_t stream; /* 0: closed */
     const struct ms_method *method;
     char path[128];
+    struct ms_ids ids;
     struct ms_bearer bearer;
     bool is_grpc, has_begun;
     enum ms_coding coding; /* of compressed messages */
@@ -117,6 +120,7 @@ struct ms_item {
     struct ms_item *next, *next_ended;
     ProtobufCMessage *request;
     size_t bytes; /* of the door's `held` */
+    int64_t begun_ns;
     struct ms_query *query;
     ProtobufCMessage *answer; /* NULL: method->pack() makes it, once the item has ended */
     moire_error error;

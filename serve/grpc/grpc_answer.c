@@ -6,7 +6,7 @@
 
 #define HEADER(name, value, n)                                                                               \
     { (uint8_t *)(uintptr_t)(name), (uint8_t *)(uintptr_t)(value), sizeof(name) - 1, n, NGHTTP2_NV_FLAG_NONE }
-enum { STATUS_FIELDS = 2, ESCAPED = 1800 };
+enum { STATUS_FIELDS = 2, ID_FIELDS = 2, ESCAPED = 1800 };
 
 void ms_call_put(struct ms_call *call, const ProtobufCMessage *message) {
     const size_t n = protobuf_c_message_get_packed_size(message);
@@ -67,9 +67,9 @@ static ssize_t read_body(nghttp2_session *session, int32_t stream, uint8_t *to, 
 
 void ms_call_send(struct ms_call *call) {
     const struct ms_connection *c = call->connection;
-    nghttp2_nv fields[4 + STATUS_FIELDS] = {HEADER(":status", "200", 3),
-                                            HEADER("content-type", "application/grpc", 16),
-                                            HEADER("grpc-accept-encoding", "identity,deflate,gzip", 21)};
+    nghttp2_nv fields[3 + ID_FIELDS + STATUS_FIELDS] = {
+        HEADER(":status", "200", 3), HEADER("content-type", "application/grpc", 16),
+        HEADER("grpc-accept-encoding", "identity,deflate,gzip", 21)};
     size_t n = 3;
     if (!call->stream || !c->session || (!call->finished && !call->out.n)) return;
     if (call->out.failed) {
@@ -81,6 +81,10 @@ void ms_call_send(struct ms_call *call) {
         return;
     }
     call->has_answered = true;
+    if (*call->ids.traceparent)
+        fields[n++] = (nghttp2_nv)HEADER("traceparent", call->ids.traceparent, strlen(call->ids.traceparent));
+    if (*call->ids.request)
+        fields[n++] = (nghttp2_nv)HEADER("x-request-id", call->ids.request, strlen(call->ids.request));
     if (call->out.n) {
         const nghttp2_data_provider body = {.source.ptr = call, .read_callback = read_body};
         c->door->h2.submit_response(c->session, call->stream, fields, n, &body);

@@ -100,6 +100,8 @@ void ms_call_header(struct ms_call *call, const char *name, size_t name_n, const
         char coding[16] = "?";
         if (n < sizeof coding) memcpy(coding, value, n + 1);
         call->coding = ms_coding_of(coding);
+    } else {
+        ms_ids_take(&call->ids, name, name_n, value, n);
     }
 }
 

@@ -41,6 +41,7 @@ static void begin_item(struct ms_call *call, bool compressed, const char *from, 
         return;
     }
     item->call = call;
+    item->begun_ns = ms_grpc_now();
     if (call->last)
         call->last->next = item;
     else
@@ -103,6 +104,25 @@ static void take_messages(struct ms_call *call) {
     }
 }
 
+/* Its answer is `out` bytes long. */
+static void log_item(const struct ms_item *item, size_t out) {
+    const struct ms_call *call = item->call;
+    const struct ms_query *q = item->query;
+    const struct ms_request_line line = {.method = call->path,
+                                         .path = "",
+                                         .status = ms_grpc_status(item->error.code),
+                                         .bytes_in = item->bytes,
+                                         .bytes_out = out,
+                                         .ns = ms_grpc_now() - item->begun_ns,
+                                         .queue_ns = q ? q->queue_ns : 0,
+                                         .compute_ns = q ? q->compute_ns : 0,
+                                         .model = q ? q->model_name : NULL,
+                                         .version = q ? q->model_version : NULL,
+                                         .request_id = q ? q->request.id : NULL,
+                                         .ids = &call->ids};
+    ms_request_log_put(&call->connection->door->log, &line);
+}
+
 /* Answers the items at the head of the call that are done; false: there is none. */
 static bool answer_items(struct ms_call *call) {
     bool any = false;
@@ -110,6 +130,7 @@ static bool answer_items(struct ms_call *call) {
     const bool is_stream = call->method->is_stream;
     for (; call->first && call->first->has_ended; any = true) {
         struct ms_item *item = call->first;
+        const size_t before = call->out.n;
         if (!call->finished && item->error.code && !is_stream) {
             ms_call_finish(call, item->error.code, item->error.message);
         } else if (!call->finished) {
@@ -119,6 +140,7 @@ static bool answer_items(struct ms_call *call) {
                 call->method->pack(item);
             if (!is_stream) ms_call_finish(call, MOIRE_OK, "");
         }
+        log_item(item, call->out.n > before ? call->out.n - before : 0);
         ms_call_drop_item(call);
     }
     return any;

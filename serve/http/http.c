@@ -76,7 +76,10 @@ static enum MHD_Result send_answer(struct ms_exchange *x) {
     struct MHD_Response *r =
         mhd->create_response_from_buffer(x->answer.n, x->answer.at, MHD_RESPMEM_MUST_FREE);
     if (!r) return MHD_NO;
+    x->sent = x->answer.n;
     x->answer = (struct ms_bytes){0}; /* the response's now */
+    if (*x->ids.traceparent) add(x, r, "traceparent", x->ids.traceparent);
+    if (*x->ids.request) add(x, r, "X-Request-Id", x->ids.request);
     if (x->type) add(x, r, "Content-Type", x->type);
     if (atomic_load(&x->http->draining) || !ms_http_has_one_length(x)) add(x, r, "Connection", "close");
     if (x->status == 401) add(x, r, "WWW-Authenticate", "Bearer realm=\"moire\"");
@@ -94,6 +97,36 @@ static enum MHD_Result send_answer(struct ms_exchange *x) {
 }
 
 /* --- receiving --- */
+/* What its client calls it; and what a line of the log needs. */
+static void note_request(struct ms_exchange *x, const char *url, const char *method) {
+    static const char *const names[] = {"traceparent", "x-request-id"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *value = ms_http_header(x, names[i]);
+        if (value) ms_ids_take(&x->ids, names[i], strlen(names[i]), value, strlen(value));
+    }
+    if (!x->http->log.on) return;
+    snprintf(x->method, sizeof x->method, "%s", method);
+    x->path = strdup(url);
+    x->begun_ns = moire_now(x->http->runtime);
+}
+
+static void log_request(const struct ms_exchange *x) {
+    const struct ms_query *q = x->query;
+    const struct ms_request_line line = {.method = x->method,
+                                         .path = x->path,
+                                         .status = x->status,
+                                         .bytes_in = x->body.n,
+                                         .bytes_out = x->sent,
+                                         .ns = moire_now(x->http->runtime) - x->begun_ns,
+                                         .queue_ns = q ? q->queue_ns : 0,
+                                         .compute_ns = q ? q->compute_ns : 0,
+                                         .model = q ? q->model_name : x->model,
+                                         .version = q ? q->model_version : x->version,
+                                         .request_id = q ? q->request.id : NULL,
+                                         .ids = &x->ids};
+    ms_request_log_put(&x->http->log, &line);
+}
+
 static struct ms_exchange *begin(const struct ms_listener *l, struct MHD_Connection *connection,
                                  const char *url, const char *method) {
     struct ms_exchange *x = calloc(1, sizeof *x);
@@ -101,6 +134,7 @@ static struct ms_exchange *begin(const struct ms_listener *l, struct MHD_Connect
     x->http = l->http;
     x->listener = l;
     x->connection = connection;
+    note_request(x, url, method);
     int status = 0;
     x->route = ms_http_route(x, method, url, &status);
     const char *length = ms_http_header(x, "Content-Length");
@@ -166,6 +200,7 @@ static void completed(void *user, struct MHD_Connection *connection, void **stat
     struct ms_exchange *x = *state;
     (void)user, (void)connection, (void)why;
     if (!x) return;
+    if (x->path) log_request(x);
     if (x->query) {
         ms_query_close(x->query);
         ms_request_close(&x->query->request);
@@ -174,6 +209,7 @@ static void completed(void *user, struct MHD_Connection *connection, void **stat
     if (x->counted) atomic_fetch_sub(&x->http->active, 1);
     ms_bytes_free(&x->body);
     ms_bytes_free(&x->answer);
+    free(x->path);
     free(x);
     *state = NULL;
 }

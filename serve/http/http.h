@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include "serve/access/access.h"
 #include "serve/net/coding.h"
+#include "serve/net/request_log.h"
 #include "serve/net/tls.h"
 #include "serve/http/mhd.h"
 #include "serve/page/live_page.h"
@@ -35,6 +36,7 @@ struct ms_http {
     moire_runtime *runtime;
     size_t body_bytes; /* most of a request */
     struct ms_listener listener[MS_LISTENERS];
+    struct ms_request_log log;
     bool nv_metrics; /* with the names of Triton, too */
     int n;
     atomic_int suspended; /* libmicrohttpd cannot stop while there is one */
@@ -50,6 +52,11 @@ struct ms_exchange {
     const struct ms_route *route;
     char model[MS_NAME], version[MS_VERSION]; /* of the path; version "": the newest */
     struct ms_bearer bearer;
+    struct ms_ids ids;
+    /* for the log, where it has a line for each request */
+    char method[8], *path;
+    int64_t begun_ns;
+    size_t sent; /* bytes of the answer */
     enum ms_phase phase;
     bool counted;
     struct ms_bytes body;

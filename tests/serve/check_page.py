@@ -19,8 +19,11 @@ import time
 import urllib.error
 import urllib.request
 
+import grpc
+import tritonclient.grpc as grpc_client
 import tritonclient.http as client
 from prometheus_client.parser import text_string_to_metric_families
+from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 import browser
 from serve_bed import Bed, images, make_repository, run
@@ -314,6 +317,49 @@ def top_refreshes_until_q(bed):
     finally:
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     assert code == 0 and b"\x1b[?1049l" in seen and b"lenet" in seen, (code, seen[-400:])
+
+
+# --- ids and the log
+TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
+PARENT = f"00-{TRACE}-{SPAN}-01"
+
+
+@case
+def ids_of_clients_come_back(bed):
+    given = {"traceparent": PARENT, "X-Request-Id": "r-1"}
+    _, headers = fetch(bed, "/v2/health/live", given)
+    assert headers["traceparent"] == PARENT and headers["X-Request-Id"] == "r-1"
+    _, headers = fetch(bed, "/v2/health/live", {"traceparent": PARENT.upper(), "X-Request-Id": "a b"})
+    assert headers["traceparent"] is None and headers["X-Request-Id"] is None
+    with grpc.insecure_channel(f"127.0.0.1:{bed.grpc_port}") as channel:
+        call = service_pb2_grpc.GRPCInferenceServiceStub(channel).ServerLive
+        _, done = call.with_call(service_pb2.ServerLiveRequest(),
+                                 metadata=[("traceparent", PARENT), ("x-request-id", "r-2")])
+        back = dict(done.initial_metadata())
+        assert back["traceparent"] == PARENT and back["x-request-id"] == "r-2", back
+
+
+@case
+def each_request_has_a_line_with_its_ids(bed):
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryFile("w+") as log:
+        make_repository(bed.moire, folder)
+        other = Bed(bed.moire, folder, "--json-log", "--log-verbose", "1", log=log)
+        other.wait()
+        ask(other, "lenet", request_id="mine-7", headers={"traceparent": PARENT})
+        other.status("/v2/no?x=%22")
+        x = grpc_client.InferInput("input", [1, 1, 32, 32], "FP32")
+        x.set_data_from_numpy(images(1, 1))
+        with grpc_client.InferenceServerClient(f"127.0.0.1:{other.grpc_port}") as stub:
+            stub.infer("lenet", [x], request_id="mine-8", headers={"traceparent": PARENT})
+        assert other.stop() == 0
+        log.seek(0)
+        lines = [json.loads(line) for line in log]
+        for ids, status in ("mine-7", 200), ("mine-8", 0):
+            line = next(one for one in lines if one.get("request_id") == ids)
+            assert line["trace_id"] == TRACE and line["span_id"] == SPAN and line["status"] == status, line
+            assert line["model"] == "lenet" and line["bytes_in"] > 4096, line
+            assert line["duration_ms"] >= line["compute_ms"] > 0, line
+        assert any(one["message"] == "GET /v2/no 404" for one in lines), lines
 
 
 # --- recordings

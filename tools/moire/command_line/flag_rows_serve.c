@@ -40,6 +40,8 @@ static const struct mo_flag rows[] = {
     {"--http-max-input-size", "BYTES", ON(SERVER), TO(body_bytes), "largest request", .initial = "67108864",
      .least = 1024, .most = 1e12},
     {"--json-log", NULL, ON(SERVER), TO(json_log), "log lines on standard error as JSON"},
+    {"--log-verbose", "LEVEL", ON(SERVER), TO(log_verbose), "from 1 on: a line for each request",
+     .initial = "0", .least = 0, .most = 9},
     {"--record", "FILE", ON(SERVER), TO(record),
      "writes what the server did to a trace when it ends, for `moire whatif`"},
     {"--policy", "P", ON(SERVER), TO(policies), "the policy", .initial = "moire", .room = 1},

@@ -90,8 +90,8 @@ struct mo_options {
         once, keep_covered, layers, measured, no_passes, other_cpus, no_scaling, only_generic, power, probe,
         profile, quiet, reference, refine, resume, same_core, speed, verbose, verify;
     int candidates, control_port, cores, draws, episodes, every_nth, gpu, grpc_port, http_port, jobs, level,
-        max_batch, metrics_port, poll_seconds, predict, repeat, repetitions, rounds, seed_count, splits,
-        tenants, threads, versions;
+        log_verbose, max_batch, metrics_port, poll_seconds, predict, repeat, repetitions, rounds, seed_count,
+        splits, tenants, threads, versions;
     int64_t batch, body_bytes, needs, seed;
     double budget, burst, byte_price, calibrate, expect, find_max, load, max_load, qos_ms, qps, seconds, step,
         target, tolerance, warmup;

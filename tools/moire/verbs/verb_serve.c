@@ -55,6 +55,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
         .body_bytes = o->body_bytes,
         .insecure = o->insecure,
         .json_log = o->json_log,
+        .log_verbose = o->log_verbose,
         .nv_metrics = o->nv_metrics,
         .supervisor = getenv("NOTIFY_SOCKET"),
         .json = o->json};
