@@ -171,7 +171,7 @@ typedef struct moire_block_row {
  * first.  At most `room` of them go into rows (NULL when room is 0), which are the caller's, and how many
  * there are into *n.  The runtime begins to remember with the first call, which therefore gives none, and
  * ends when nobody has called for ten seconds; of each core it keeps the last 4096.  Until somebody calls it
- * costs nothing; then some 50 ns a block and 160 KiB a core.  Work on GPUs is not in it.
+ * costs nothing; then some 70 ns a block and 160 KiB a core.  Work on GPUs is not in it.
  * Returns: MOIRE_OK, also when *n > room; MOIRE_EINVAL: runtime or n is NULL, room is negative, or rows is
  * NULL and room is not 0; MOIRE_ENOMEM; MOIRE_EFORKED. */
 MOIRE_API int moire_recent_blocks(moire_runtime *runtime, int64_t since_ns, moire_block_row *rows, int room,
