@@ -282,6 +282,11 @@ MOIRE_API void moire_tenant_config_init(moire_tenant_config *config);
  * MOIRE_EDEVICE: the device did; MOIRE_EFORKED. */
 MOIRE_API int moire_load(moire_runtime *runtime, const char *path, const moire_tenant_config *config,
                          moire_tenant **out, moire_error *err);
+/* Says that what the calling thread does can wait for every other thread of the machine, from now on and for
+ * good: for a thread that loads models while others are served.  It keeps a tenth of a core that others want
+ * always, so its loads end; threads that it starts are like it.
+ * Returns: MOIRE_OK; MOIRE_EIO: the system refuses, and the thread stays as it was. */
+MOIRE_API int moire_background(void);
 /* Unloads a tenant at once: queries still unanswered end MOIRE_EUNLOADED.  The handle is invalid from the
  * call's beginning on.  To answer them first, call moire_tenant_drain() before.
  * Returns: MOIRE_OK when every callback has returned; MOIRE_EINVAL: tenant is NULL; MOIRE_EFORKED. */

@@ -104,6 +104,8 @@ struct mo_sys {
     int (*thread_start)(void *self, struct mo_thread *out, void *(*fn)(void *), void *arg);
     int (*thread_join)(void *self, struct mo_thread thread);
     int64_t (*thread_cpu)(void *self, struct mo_thread thread); /* ns of CPU time used by a live thread */
+    /* what the calling thread does can wait for every other thread, from now on: 0 or -errno */
+    int (*background)(void *self);
     int (*pin)(void *self, int cpu); /* pins the calling thread to one OS cpu; -1 = all allowed */
     /* futex: wait while *word == value, at most until `deadline` (0 = no limit); may return spuriously */
     void (*futex_wait)(void *self, _Atomic uint32_t *word, uint32_t value, int64_t deadline);

@@ -361,6 +361,7 @@ static const struct mo_sys posix = {
     .thread_start = px_thread_start,
     .thread_join = px_thread_join,
     .thread_cpu = px_thread_cpu,
+    .background = mo_px_background,
     .pin = px_pin,
     .futex_wait = px_futex_wait,
     .futex_wake = px_futex_wake,

@@ -39,6 +39,9 @@ int mo_px_own_program(void *self, char *out, size_t n);
 /* sys_counters.c */
 int mo_px_count_on_cpu(void *self, uint32_t type, uint64_t event, int cpu);
 
+/* sys_priority.c */
+int mo_px_background(void *self);
+
 /* sys_user.c */
 int mo_px_caches(void *self, char *out, size_t n);
 int mo_px_real_path(void *self, const char *path, char *out, size_t n);

@@ -22,6 +22,7 @@ struct mo_team {
     const struct mo_env *env;
     int n;
     int64_t spin_ns;
+    bool background;
     struct worker *worker;
 };
 
@@ -65,8 +66,9 @@ static void run_jobs(struct worker *w) {
 
 static void *work(void *arg) {
     struct worker *w = arg;
-    const struct mo_team *team = w->team;
-    if (w->cpu >= 0) (void)team->env->sys->pin(team->env->sys->self, w->cpu); /* where it may not: unpinned */
+    const struct mo_sys *sys = w->team->env->sys;
+    if (w->cpu >= 0) (void)sys->pin(sys->self, w->cpu); /* where it may not: unpinned */
+    if (w->team->background) (void)sys->background(sys->self);
     mo_fpu_flush();
     run_jobs(w);
     return NULL;
@@ -107,6 +109,7 @@ int mo_team_create(const struct mo_team_config *c, struct mo_team **out, moire_e
     if (!team) return mo_fail(err, MOIRE_ENOMEM, "out of memory for %d workers", c->n);
     team->env = c->env;
     team->spin_ns = c->spin_ns;
+    team->background = c->background;
     team->worker = mo_alloc(c->env, (size_t)c->n * sizeof *team->worker);
     if (!team->worker) {
         mo_free(c->env, team);
@@ -158,10 +161,14 @@ void mo_team_destroy(struct mo_team *team) {
     mo_free(team->env, team);
 }
 
+int64_t mo_team_core_cpu_ns(const struct mo_team *team, int core) {
+    const struct mo_sys *sys = team->env->sys;
+    return sys->thread_cpu(sys->self, team->worker[core].thread);
+}
+
 int64_t mo_team_cpu_ns(const struct mo_team *team) {
     int64_t sum = 0;
     for (int i = 0; i < team->n; i++)
-        if (team->worker[i].started)
-            sum += team->env->sys->thread_cpu(team->env->sys->self, team->worker[i].thread);
+        if (team->worker[i].started) sum += mo_team_core_cpu_ns(team, i);
     return sum;
 }

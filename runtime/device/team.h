@@ -23,6 +23,7 @@ struct mo_team_config {
     const int *cpu;  /* OS cpu of each worker; NULL = unpinned */
     int64_t spin_ns; /* how long an idle worker spins before it sleeps */
     bool lent;       /* start no threads: the host's threads come by mo_team_work() */
+    bool background; /* what they do can wait for every other thread */
 };
 
 struct mo_team;
@@ -37,6 +38,7 @@ void mo_team_post(struct mo_team *team, int core, const struct mo_job *job);
  */
 bool mo_team_put(struct mo_team *team, int core, const struct mo_job *job);
 void mo_team_wake(struct mo_team *team, int core);
-/* CPU time used by all workers so far. */
+/* CPU time used by all workers so far; by that of one core, which is not lent. */
 int64_t mo_team_cpu_ns(const struct mo_team *team);
+int64_t mo_team_core_cpu_ns(const struct mo_team *team, int core);
 #endif

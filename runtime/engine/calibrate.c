@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
- * calibrate.c - layer times, and the ceiling of memory, through exclusive jobs. */
+ * calibrate.c - layer times, on threads of their own; and the ceiling of memory, through exclusive jobs.
+ *
+ * A layer may take tens of milliseconds and nothing can cut it, so workers do not measure: others would wait
+ * for them.  A team of threads does, one where each worker is; while other tenants serve it is in the
+ * background, where the system takes its core away whenever a worker wakes up.  What a core did for others
+ * does not count: processor time says how much that was. */
 #include "runtime/engine/calibrate.h"
 
 #include "runtime/device/barrier.h"
 #include "runtime/device/work_claims.h"
 
 enum {
-    FIRST_CHUNK = 8,
-    HOLD_NS = 2000000,
     SPIN = 4000,
     COLD_REPETITIONS = 3,
     CACHE_LINE = 64,
@@ -15,73 +18,111 @@ enum {
     WALK = 8 << 20,   /* bytes of a walk: what keeps neighbours waiting is short */
     WALK_PASSES = 4,  /* the first brings the pages in */
     SHARES_CACHE = 4, /* cores that share a cache of the last level, at least */
+    LOOK_NS = 50000   /* in less nobody looks whether cores were taken away: looking costs a call for each */
 };
 
 struct job {
-    struct mo_device *device;
     const struct mo_env *env;
     const struct mo_model_ops *ops;
     void *model;
-    int instance, begin, end;
+    int instance, n_layers;
+    struct mo_team *team;
+    int n; /* its members */
+    void **scratch;
     struct mo_barrier barrier;
+    struct mo_barrier_flag *flags;
     struct mo_claims claims;
+    struct mo_claims_range *ranges;
     struct mo_claims_member *member;
+    /* the pass that is under way */
+    int cores;
     int64_t *layer_ns, since;
+    int64_t looked, *cpu_ns; /* when we looked last, and the processor time of each member then */
     _Atomic int rc;
+    /* the job that is under way */
+    void (*run)(struct job *job, int worker);
+    _Atomic int left;
+    _Atomic uint32_t done;
+    unsigned char *sweep;
+    int64_t sweep_bytes;
 };
 
-struct sweep {
-    volatile unsigned char *bytes;
-    int64_t n;
-};
+/* --- jobs of the team ----------------------------------------------------------------------------------- */
+static void take_part(void *ctx, int core, int worker, int n_workers) {
+    struct job *job = ctx;
+    const struct mo_sys *sys = job->env->sys;
+    (void)core, (void)n_workers;
+    job->run(job, worker);
+    if (atomic_fetch_sub(&job->left, 1) != 1) return;
+    atomic_store(&job->done, 1);
+    sys->futex_wake(sys->self, &job->done, 1);
+}
+
+/* Runs it on the first members and waits for them. */
+static void run_on(struct job *job, int cores, void (*run)(struct job *job, int worker)) {
+    const struct mo_sys *sys = job->env->sys;
+    job->run = run;
+    job->left = cores;
+    atomic_store(&job->done, 0);
+    for (int i = 0; i < cores; i++)
+        mo_team_post(job->team, i, &(struct mo_job){take_part, job, i, cores});
+    while (!atomic_load(&job->done))
+        sys->futex_wait(sys->self, &job->done, 0, 0);
+}
+
+/* --- a pass over the layers ----------------------------------------------------------------------------- */
+/* Notes how much every member has computed so far.  Returns: the most that one has since the last look. */
+static int64_t look(struct job *job) {
+    int64_t most = 0;
+    for (int i = 0; i < job->cores; i++) {
+        const int64_t now = mo_team_core_cpu_ns(job->team, i), more = now - job->cpu_ns[i];
+        job->cpu_ns[i] = now;
+        if (more > most) most = more;
+    }
+    job->looked = mo_now(job->env);
+    return most;
+}
+
+/* What the layer that ends now took: the time since its beginning, without that in which no member of the
+ * team had its core. */
+static int64_t took(struct job *job, int64_t now) {
+    const int64_t wall = now - job->since, whole = now - job->looked;
+    if (whole < LOOK_NS) return wall;
+    const int64_t lost = whole - look(job);
+    return lost <= 0 ? wall : lost < wall ? wall - lost : 1;
+}
 
 /* A layer takes until the next one begins; behind the last is one step more. */
 static int measure_step(void *ctx, int step, int width, void *scratch) {
     struct job *job = ctx;
-    int64_t now = mo_now(job->env);
-    int layer = job->begin + step;
-    if (step) job->layer_ns[layer - 1] = now - job->since;
-    job->since = now;
-    return layer < job->end ? job->ops->step(job->model, job->instance, layer, width, scratch) : 0;
+    if (step)
+        job->layer_ns[step - 1] = took(job, mo_now(job->env));
+    else
+        look(job);
+    job->since = mo_now(job->env);
+    return step < job->n_layers ? job->ops->step(job->model, job->instance, step, width, scratch) : 0;
 }
 
 static void measure_pieces(void *ctx, const struct mo_pieces *p, void *scratch) {
     const struct job *job = ctx;
-    job->ops->pieces(job->model, job->instance, job->begin + p->step, p->from, p->to, p->of, scratch);
+    job->ops->pieces(job->model, job->instance, p->step, p->from, p->to, p->of, scratch);
 }
 
 /* All are there before the first layer begins. */
-static void measure(void *ctx, int core, int worker, int n_workers) {
+static void measure(struct job *job, int worker) {
     static const struct mo_claims_calls calls = {measure_step, measure_pieces};
-    struct job *job = ctx;
     int code = MOIRE_OK;
-    if (n_workers > 1) mo_barrier_wait(&job->barrier, worker);
-    mo_claims_work(&job->claims, &job->member[worker], &calls, job,
-                   mo_engine_cores_scratch_of(job->device, core), &code);
+    if (job->cores > 1) mo_barrier_wait(&job->barrier, worker);
+    mo_claims_work(&job->claims, &job->member[worker], &calls, job, job->scratch[worker], &code);
     if (code) atomic_store(&job->rc, code);
 }
 
-/* End of the next chunk: what took HOLD_NS the last time, or a few layers when nothing is known. */
-static int chunk_end(const int64_t *known, int begin, int n) {
-    int64_t sum = 0;
-    if (!known) return begin + FIRST_CHUNK < n ? begin + FIRST_CHUNK : n;
-    int k = begin;
-    while (k < n && (k == begin || sum + known[k] <= HOLD_NS))
-        sum += known[k++];
-    return k;
-}
-
-static int measure_pass(struct job *job, int cores, int n_layers, const int64_t *known) {
-    for (int k = 0; k < n_layers; k = job->end) {
-        job->begin = k;
-        job->end = chunk_end(known, k, n_layers);
-        mo_barrier_begin(&job->barrier, cores);
-        mo_claims_begin(&job->claims, job->end - job->begin + 1, cores);
-        mo_engine_cores_exclusive(job->device, cores, measure, job);
-        int rc = atomic_load(&job->rc);
-        if (rc) return rc;
-    }
-    return MOIRE_OK;
+static int measure_pass(struct job *job, int cores) {
+    job->cores = cores;
+    mo_barrier_begin(&job->barrier, cores);
+    mo_claims_begin(&job->claims, job->n_layers + 1, cores);
+    run_on(job, cores, measure);
+    return atomic_load(&job->rc);
 }
 
 int mo_calibrate_next(int cores, int n) {
@@ -94,22 +135,23 @@ int64_t mo_calibrate_sweep(const struct mo_topology *t) {
 }
 
 /* Takes the model's lines out of the caches by writing others. */
-static void sweep_caches(void *ctx, int core, int worker, int n_workers) {
-    const struct sweep *s = ctx;
-    (void)core, (void)worker, (void)n_workers;
-    for (int64_t i = 0; i < s->n; i += CACHE_LINE)
-        s->bytes[i]++;
+static void sweep_caches(struct job *job, int worker) {
+    volatile unsigned char *bytes = job->sweep;
+    (void)worker;
+    for (int64_t i = 0; i < job->sweep_bytes; i += CACHE_LINE)
+        bytes[i]++;
 }
 
 /* The shortest of a few passes on one core with cold caches, less the shortest warm one. */
-static int measure_cold(struct job *job, int n_layers, int64_t sweep, struct mo_profile *profile) {
-    unsigned char *bytes = mo_alloc(job->env, (size_t)sweep);
-    struct sweep s = {bytes, sweep};
+static int measure_cold(struct job *job, int64_t sweep, struct mo_profile *profile) {
+    const int n_layers = job->n_layers;
+    job->sweep = mo_alloc(job->env, (size_t)sweep);
+    job->sweep_bytes = sweep;
     int64_t *least = mo_alloc(job->env, (size_t)n_layers * sizeof *least);
-    int rc = bytes && least ? MOIRE_OK : MOIRE_ENOMEM;
+    int rc = job->sweep && least ? MOIRE_OK : MOIRE_ENOMEM;
     for (int r = 0; !rc && r < COLD_REPETITIONS; r++) {
-        mo_engine_cores_exclusive(job->device, 1, sweep_caches, &s);
-        rc = measure_pass(job, 1, n_layers, job->layer_ns);
+        run_on(job, 1, sweep_caches);
+        rc = measure_pass(job, 1);
         for (int k = 0; k < n_layers; k++)
             if (!r || job->layer_ns[k] < least[k]) least[k] = job->layer_ns[k];
     }
@@ -117,53 +159,78 @@ static int measure_cold(struct job *job, int n_layers, int64_t sweep, struct mo_
         least[k] -= mo_profile_time(profile, 1, k, k + 1);
     if (!rc) mo_profile_cold(profile, least);
     mo_free(job->env, least);
-    mo_free(job->env, bytes);
+    mo_free(job->env, job->sweep);
     return rc;
 }
 
 /* Times at 1, 2, 4, ... and n cores, then cold ones. */
-static int measure_all(struct job *job, int n, int n_layers, int repetitions, int64_t sweep,
-                       struct mo_profile *profile) {
+static int measure_all(struct job *job, int repetitions, int64_t sweep, struct mo_profile *profile) {
     const struct mo_model_ops *ops = job->ops;
     int rc = MOIRE_OK;
-    bool known = false;
-    for (int cores = 1; !rc && cores <= n; cores = mo_calibrate_next(cores, n)) {
-        if (ops->select_versions) ops->select_versions(job->model, job->instance, 0, n_layers, 0, cores);
-        for (int r = 0; !rc && r < repetitions; r++, known = true) {
-            rc = measure_pass(job, cores, n_layers, known ? job->layer_ns : NULL);
+    for (int cores = 1; !rc && cores <= job->n; cores = mo_calibrate_next(cores, job->n)) {
+        if (ops->select_versions) ops->select_versions(job->model, job->instance, 0, job->n_layers, 0, cores);
+        for (int r = 0; !rc && r < repetitions; r++) {
+            rc = measure_pass(job, cores);
             if (!rc) mo_profile_record(profile, cores, job->layer_ns);
         }
     }
-    if (ops->select_versions) ops->select_versions(job->model, job->instance, 0, n_layers, 0, 1);
-    if (!rc && sweep > 0) rc = measure_cold(job, n_layers, sweep, profile);
+    if (ops->select_versions) ops->select_versions(job->model, job->instance, 0, job->n_layers, 0, 1);
+    if (!rc && sweep > 0) rc = measure_cold(job, sweep, profile);
     return rc;
 }
 
+/* --- the team ------------------------------------------------------------------------------------------- */
+static int start_team(struct job *job, struct mo_device *device, int64_t scratch, moire_error *err) {
+    const struct mo_env *env = job->env;
+    const size_t n = (size_t)job->n;
+    struct mo_team_config config = mo_engine_cores_team(device);
+    config.n = job->n;
+    config.spin_ns = 0;
+    config.background = mo_device_serves(device);
+    job->layer_ns = mo_alloc(env, (size_t)job->n_layers * sizeof *job->layer_ns);
+    job->cpu_ns = mo_alloc(env, n * sizeof *job->cpu_ns);
+    job->flags = mo_alloc(env, n * sizeof *job->flags);
+    job->ranges = mo_alloc(env, n * sizeof *job->ranges);
+    job->member = mo_alloc(env, n * sizeof *job->member);
+    job->scratch = mo_alloc(env, n * sizeof *job->scratch);
+    bool ok = job->layer_ns && job->cpu_ns && job->flags && job->ranges && job->member && job->scratch;
+    for (int i = 0; ok && i < job->n; i++)
+        ok = (job->scratch[i] = mo_alloc_scratch(env, (size_t)scratch)) != NULL;
+    if (!ok) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a profile");
+    mo_barrier_init(&job->barrier, env, job->flags, SPIN);
+    mo_claims_init(&job->claims, env, job->ranges, job->n, SPIN);
+    for (int i = 0; i < job->n; i++)
+        mo_claims_seat(&job->member[i], i);
+    return mo_team_create(&config, &job->team, err);
+}
+
+static void stop_team(struct job *job) {
+    mo_team_destroy(job->team);
+    for (int i = 0; job->scratch && i < job->n; i++)
+        mo_free(job->env, job->scratch[i]);
+    void *const parts[] = {job->layer_ns, job->cpu_ns, job->flags, job->ranges, job->member, job->scratch};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        mo_free(job->env, parts[i]);
+}
+
 int mo_calibrate(struct mo_device *device, const struct mo_env *env, const struct mo_model_ops *ops,
-                 void *model, int instance, int n_layers, int repetitions, int most, int64_t sweep,
-                 struct mo_profile **out, moire_error *err) {
-    int n = mo_device_units(device), rc = MOIRE_OK;
-    if (most < n) n = most;
-    const size_t workers = (size_t)n;
-    struct mo_profile *profile = mo_profile_create(env, n_layers, n);
-    struct mo_barrier_flag *flags = mo_alloc(env, workers * sizeof *flags);
-    struct mo_claims_range *ranges = mo_alloc(env, workers * sizeof *ranges);
-    struct job job = {.device = device, .env = env, .ops = ops, .model = model, .instance = instance};
-    job.layer_ns = mo_alloc(env, (size_t)n_layers * sizeof *job.layer_ns);
-    job.member = mo_alloc(env, workers * sizeof *job.member);
-    if (!profile || !flags || !ranges || !job.layer_ns || !job.member) {
-        rc = mo_fail(err, MOIRE_ENOMEM, "out of memory for a profile");
-    } else {
-        mo_barrier_init(&job.barrier, env, flags, SPIN);
-        mo_claims_init(&job.claims, env, ranges, n, SPIN);
-        for (int i = 0; i < n; i++)
-            mo_claims_seat(&job.member[i], i);
-        rc = measure_all(&job, n, n_layers, repetitions, sweep, profile);
+                 void *model, int instance, int n_layers, int64_t scratch, int repetitions, int most,
+                 int64_t sweep, struct mo_profile **out, moire_error *err) {
+    const int units = mo_device_units(device);
+    struct job job = {.env = env,
+                      .ops = ops,
+                      .model = model,
+                      .instance = instance,
+                      .n_layers = n_layers,
+                      .n = most < units ? most : units};
+    struct mo_profile *profile = mo_profile_create(env, n_layers, job.n);
+    int rc = profile ? start_team(&job, device, scratch, err)
+                     : mo_fail(err, MOIRE_ENOMEM, "out of memory for a profile");
+    if (!rc) {
+        rc = measure_all(&job, repetitions, sweep, profile);
         if (rc) mo_fail(err, rc, "the calibration run failed");
     }
-    void *const parts[] = {flags, ranges, job.layer_ns, job.member};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        mo_free(env, parts[i]);
+    stop_team(&job);
     if (rc) {
         mo_profile_destroy(profile);
         return rc;

@@ -220,6 +220,16 @@ int mo_device_units(const struct mo_device *d) {
     return d->n_units;
 }
 
+bool mo_device_serves(struct mo_device *d) {
+    mo_device_take(d);
+    const struct mo_view *v = mo_sched_view(d->sched);
+    bool any = false;
+    for (int i = 0; i < v->n_tenants && !any; i++)
+        any = v->tenants[i].open;
+    mo_device_drop(d);
+    return any;
+}
+
 struct mo_events *mo_device_events(struct mo_device *d) {
     return d->events;
 }

@@ -134,6 +134,8 @@ struct mo_device_now {
 void mo_device_now(struct mo_device *device, int tenant, struct mo_device_now *out);
 
 int mo_device_units(const struct mo_device *device);
+/* Whether a tenant is open there. */
+bool mo_device_serves(struct mo_device *device);
 /* As mo_sched_set_memory(). */
 void mo_device_set_memory(struct mo_device *device, const struct mo_memory *memory);
 /* Joules so far by the model of mo_device_config.power; 0 where that is NULL. */

@@ -16,6 +16,9 @@ static void run_exclusive(void *ctx, int core, int worker, int n_workers) {
     x->fn(x->ctx, core, worker, n_workers);
     const struct mo_sys *sys = x->device->env->sys;
     if (atomic_fetch_sub(&x->left, 1) == 1) {
+        mo_device_take(x->device);
+        mo_sched_unhold(x->device->sched, mo_now(x->device->env));
+        mo_device_drop(x->device);
         atomic_store(&x->done, 1);
         /* x may be gone from here on: the waiter owns it; wake by address only */
         sys->futex_wake(sys->self, &x->done, 1);
@@ -41,9 +44,6 @@ void mo_engine_cores_exclusive(struct mo_device *d, int n,
         mo_team_post(c->team, i, &(struct mo_job){run_exclusive, &x, i, n});
     while (!atomic_load(&x.done))
         sys->futex_wait(sys->self, &x.done, 0, 0);
-    mo_device_take(d);
-    mo_sched_unhold(d->sched, mo_now(d->env));
-    mo_device_drop(d);
     mo_lock_drop(sys, &c->exclusive);
 }
 
@@ -79,8 +79,11 @@ int mo_engine_cores_scratch(struct mo_device *d, int64_t bytes, moire_error *err
                         (long long)bytes);
 }
 
-void *mo_engine_cores_scratch_of(struct mo_device *d, int core) {
-    return ((struct mo_cores_engine *)d->self)->scratch[core];
+struct mo_team_config mo_engine_cores_team(struct mo_device *d) {
+    struct mo_team_config config = ((struct mo_cores_engine *)d->self)->team_config;
+    if (config.lent) config.cpu = NULL; /* the host says where its threads are */
+    config.lent = false;
+    return config;
 }
 
 int mo_engine_cores_work(struct mo_device *d, int core) {

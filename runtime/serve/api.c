@@ -211,3 +211,8 @@ int moire_limits(const moire_runtime *rt, moire_limit_row *out, int room, int *n
         out[i] = all[i];
     return MOIRE_OK;
 }
+
+int moire_background(void) {
+    const struct mo_sys *sys = mo_sys_posix();
+    return sys->background(sys->self) ? MOIRE_EIO : MOIRE_OK;
+}

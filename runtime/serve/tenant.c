@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tenant.c - loading and unloading models.  Everything slow (import, packing, the solo profile) happens
- * before the tenant is open; neighbours are held for some milliseconds at a time by the profile runs only. */
+ * before the tenant is open, and neighbours are not held for it. */
 #include <string.h>
 #include "codegen/frontend.h"
 #include "runtime/ops/trial.h"
@@ -9,7 +9,7 @@
 #include "runtime/engine/calibrate.h"
 #include "runtime/serve/gpu.h"
 
-enum { REPETITIONS = 3, SPARE_INSTANCES = 8, MAX_NAME = 200, LEAST_INSTANCES = 3 };
+enum { REPETITIONS = 3, SPARE_INSTANCES = 8, MAX_NAME = 200, LEAST_INSTANCES = 3, SCRATCH_SPARE = 64 };
 static const int64_t POOL_BYTES = INT64_C(1) << 30; /* arenas of one tenant */
 
 void moire_tenant_config_init(moire_tenant_config *config) {
@@ -176,8 +176,9 @@ static int calibrate(moire_tenant *t, moire_error *err) {
     /* only replays of recordings ask for cold times: others need not wait, nor have their caches swept */
     int64_t sweep = mo_device_events(rt->cores) ? mo_calibrate_sweep(rt->topology) : 0;
     if (!rc)
-        rc = mo_calibrate(rt->cores, &rt->env, &mo_serve_model, t, 0, t->plan->n_steps, REPETITIONS,
-                          mo_device_units(rt->cores), sweep, &t->profile, err);
+        rc = mo_calibrate(rt->cores, &rt->env, &mo_serve_model, t, 0, t->plan->n_steps,
+                          t->plan->scratch_bytes + SCRATCH_SPARE, REPETITIONS, mo_device_units(rt->cores),
+                          sweep, &t->profile, err);
     if (sample) mo_serve_model.release(t, sample);
     return rc;
 }
@@ -210,7 +211,7 @@ static int reserve(const moire_tenant *t, moire_error *err) {
         return mo_fail(err, MOIRE_ENOMEM, "out of memory: a query of '%s' needs %lld bytes", t->name,
                        (long long)t->plan->arena_bytes);
     mo_arenas_give(t->runtime->pools.arenas, arena);
-    return mo_engine_cores_scratch(t->runtime->cores, t->plan->scratch_bytes + 64, err);
+    return mo_engine_cores_scratch(t->runtime->cores, t->plan->scratch_bytes + SCRATCH_SPARE, err);
 }
 
 static int measure(moire_tenant *t, moire_error *err) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * model_loader.c - the thread that loads, reloads and unloads models, and prepares shapes; see repository.h.
  *
- * It never waits for queries: some of them wait for it. */
+ * It never waits for queries: some of them wait for it.  Its own work can wait for everybody's. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -208,6 +208,7 @@ static bool can_sweep(const struct ms_repository *r) {
 
 void *ms_loader(void *user) {
     struct ms_repository *r = user;
+    moire_background();
     pthread_mutex_lock(&r->lock);
     for (;;) {
         while (!r->first && !r->ends && !can_sweep(r))

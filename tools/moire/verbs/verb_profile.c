@@ -190,7 +190,7 @@ static int measure_versions(const struct mo_runtime_parts *parts, struct measure
             int level = m->levels[i];
             if (stress) mo_stress_set(stress, level);
             code = mo_calibrate(parts->cores, parts->env, &fixed, t, 0, m->plan->n_steps,
-                                m->options->repetitions, level ? all / 2 : all,
+                                m->plan->scratch_bytes + 64, m->options->repetitions, level ? all / 2 : all,
                                 level ? 0 : mo_calibrate_sweep(parts->topology), &m->profile[v][i], err);
         } while (!code && ++i < m->n_levels);
         v++;
