@@ -347,12 +347,19 @@ typedef struct moire_query_options {
      * "prema" weighs it against other tenants, and so do GPUs' policies where they may cut batches. */
     int own_priority, priority;
     uint64_t tag; /* the caller's: comes back in the answer, and in what moire_record() writes */
+    /* NULL: the call that submits copies the inputs.  Else they are lent: their data, aligned in any way, stay
+     * as they are until `returned` is called with the callback's `user`, which happens exactly once for each
+     * query that is accepted, on a thread of the runtime or inside of the call that submits, and of it holds
+     * what is said of callbacks.  It is before the answer for a query that has begun (mostly soon after it
+     * did), at the answer for one that never began, and may be after it for one that was cancelled or expired
+     * when it began.  The runtime reads lent data once, into memory of its own. */
+    void (*returned)(void *user);
 } moire_query_options;
 /* Sets every field to its default, and size.  Returns: nothing. */
 MOIRE_API void moire_query_options_init(moire_query_options *options);
 
 /* Submits one query; `inputs` (one for each input, in order, of the shapes the model was loaded for) are
- * copied before the call returns.  arrival_ns: scheduled arrival, 0 = now; the deadline is arrival + QoS.
+ * copied before the call returns (unless its options lend them).  arrival_ns: scheduled arrival, 0 = now; the deadline is arrival + QoS.
  * Accepted = returned MOIRE_OK: then `callback` (NULL: nobody is told) runs exactly once, perhaps before this
  * returns, and *handle, unless handle is NULL, names the query.  Otherwise it never runs.
  * Returns: MOIRE_OK; MOIRE_EINVAL: tenant is NULL, arrival_ns is negative, or another number of inputs;

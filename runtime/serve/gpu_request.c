@@ -56,7 +56,8 @@ static struct mo_gpu_request *make(struct mo_serve_gpu *s) {
     return r;
 }
 
-static struct mo_request_head *take(void *self) {
+static struct mo_request_head *take(void *self, bool lent) {
+    (void)lent;
     struct mo_serve_gpu *s = self;
     const struct mo_sys *sys = s->tenant->runtime->env.sys;
     mo_lock_take(sys, &s->pool_lock);
@@ -93,7 +94,7 @@ static void *input(void *self, struct mo_request_head *request, int i) {
     return ((struct mo_gpu_request *)(void *)request)->staging + s->offset[i];
 }
 
-const struct mo_place_calls mo_place_on_gpus = {take, give, input};
+const struct mo_place_calls mo_place_on_gpus = {take, give, input, NULL};
 
 /* --- the engine's view ---------------------------------------------------------------------------------- */
 void mo_serve_gpu_tensors(void *model, void *user, const void **inputs, void **outputs) {

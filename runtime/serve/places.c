@@ -37,7 +37,7 @@ void mo_tenant_close_places(moire_tenant *t, int code) {
 static struct mo_request_head *copy(const moire_tenant *t, const struct mo_place *from,
                                     const struct mo_place *to, struct mo_request_head *request) {
     const struct mo_graph *ports = t->ports;
-    struct mo_request_head *same = to->calls->take(to->self);
+    struct mo_request_head *same = to->calls->take(to->self, false);
     if (!same) return NULL;
     *same = *request;
     for (int i = 0; i < ports->n_inputs; i++)

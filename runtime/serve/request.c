@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * request.c - a query between submit and answer: its copied inputs, its callback.
  *
- * Inputs are copied twice: into a pooled request at submit, because a waiting query has no arena, and into
- * the arena that the worker takes which starts it (spill.h).  There are as many requests as queries were
- * open at once within the last seconds, bounded by the queue limit; in steady state nothing is allocated. */
+ * Inputs are copied into the arena that the worker takes which starts it (spill.h); a waiting query has none,
+ * so before, at submit, they are copied into a pooled request, unless the caller lends them.  There are as
+ * many requests as queries were open at once within the last seconds, bounded by the queue limit; in steady
+ * state nothing is allocated. */
 #include <stddef.h>
 #include "runtime/serve/runtime.h"
 
@@ -24,14 +25,15 @@ size_t mo_request_size(const struct mo_graph *graph) {
     return total;
 }
 
-struct mo_request *mo_request_take(moire_tenant *tenant) {
-    struct mo_arena *self = mo_arenas_take(tenant->requests, tenant->request_bytes, tenant->number);
-    if (!self) return NULL;
+struct mo_request *mo_request_take(moire_tenant *tenant, bool lent) {
     const struct mo_graph *graph = tenant->ports;
+    const size_t bytes = lent ? head_bytes(graph) : tenant->request_bytes;
+    struct mo_arena *self = mo_arenas_take(tenant->requests, bytes, tenant->number);
+    if (!self) return NULL;
     struct mo_request *r = (struct mo_request *)(void *)self->at;
     char *at = (char *)r + head_bytes(graph);
     *r = (struct mo_request){.self = self};
-    for (int i = 0; i < graph->n_inputs; i++) {
+    for (int i = 0; i < graph->n_inputs && !lent; i++) {
         r->input[i] = at;
         at += align64((size_t)mo_tensor_bytes(graph->tensors[graph->inputs[i]]));
     }
@@ -78,8 +80,8 @@ int mo_request_check(const moire_tenant *tenant, const moire_tensor *inputs, int
 }
 
 /* --- a place for queries --- */
-static struct mo_request_head *take(void *self) {
-    struct mo_request *request = mo_request_take(self);
+static struct mo_request_head *take(void *self, bool lent) {
+    struct mo_request *request = mo_request_take(self, lent);
     return request ? &request->head : NULL;
 }
 
@@ -89,33 +91,48 @@ static void give(void *self, struct mo_request_head *request) {
 
 static void *input(void *self, struct mo_request_head *request, int i) {
     (void)self;
-    return ((struct mo_request *)(void *)request)->input[i];
+    return (char *)(uintptr_t)((struct mo_request *)(void *)request)
+        ->input[i]; /* a copy, nobody's but ours */
 }
 
-const struct mo_place_calls mo_place_on_cores = {take, give, input};
+static void lend(void *self, struct mo_request_head *request, int i, const void *data) {
+    (void)self;
+    ((struct mo_request *)(void *)request)->input[i] = data;
+}
+
+const struct mo_place_calls mo_place_on_cores = {take, give, input, lend};
 
 /* --- the engine's view of a tenant --- */
+static int read_inputs(const moire_tenant *t, struct mo_instance *instance,
+                       const struct mo_request *request) {
+    const struct mo_graph *graph = t->ports;
+    int rc = MOIRE_OK;
+    for (int i = 0; i < graph->n_inputs && !rc; i++) {
+        const struct mo_tensor *in = graph->tensors[graph->inputs[i]];
+        moire_tensor tensor = {.dtype = in->dtype,
+                               .rank = in->shape.rank,
+                               .data = (char *)(uintptr_t)request->input[i], /* is only read */
+                               .bytes = (size_t)mo_tensor_bytes(in)};
+        for (int k = 0; k < in->shape.rank; k++)
+            tensor.shape[k] = in->shape.d[k];
+        rc = mo_instance_set_input(instance, i, &tensor, NULL);
+    }
+    return rc;
+}
+
 static int model_begin(void *model, int instance, void *user) {
     moire_tenant *t = model;
     struct mo_request *request = user;
-    const struct mo_graph *graph = t->ports;
     if (!request->begun) mo_instance_reset(t->instances[instance]);
     int rc = mo_spill_begin(&t->spiller, &request->spill);
     if (rc) return rc;
     mo_instance_bind(t->instances[instance], request->spill.arena->at);
-    for (int i = 0; i < graph->n_inputs && !request->begun; i++) {
-        const struct mo_tensor *in = graph->tensors[graph->inputs[i]];
-        moire_tensor tensor = {.dtype = in->dtype,
-                               .rank = in->shape.rank,
-                               .data = request->input[i],
-                               .bytes = (size_t)mo_tensor_bytes(in)};
-        for (int k = 0; k < in->shape.rank; k++)
-            tensor.shape[k] = in->shape.d[k];
-        rc = mo_instance_set_input(t->instances[instance], i, &tensor, NULL);
-        if (rc) return rc;
-    }
-    request->begun = true;
-    return MOIRE_OK;
+    if (request->begun) return MOIRE_OK;
+    if (!mo_loan_read(&request->head)) return MOIRE_ECANCELLED; /* it has been answered */
+    rc = read_inputs(t, t->instances[instance], request);
+    mo_loan_end(&request->head);
+    request->begun = !rc;
+    return rc;
 }
 
 static bool model_hold(void *model, void *user) {
@@ -168,6 +185,7 @@ static void model_answer(void *model, const struct mo_answer *a) {
                            .end_ns = a->end,
                            .deadline_ns = a->deadline,
                            .compute_ns = a->ran};
+    mo_loan_forgo(&request->head);
     mo_account_answer(t->runtime->env.sys, &t->accounting, &request->head.caller, &answer);
 }
 

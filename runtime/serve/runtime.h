@@ -53,19 +53,29 @@ struct moire_runtime {
     const _Atomic uint32_t *here; /* 0: we are in a child that was forked; NULL: nobody can tell */
 };
 
+/* Inputs that belong to the caller until they are read: by the worker that begins the query, or by nobody,
+ * where its answer comes first.  loan.c. */
+struct mo_loan {
+    void (*returned)(void *user); /* NULL: the request has copies */
+    _Atomic int state;
+};
+
 /* What every query has beside its slot: the first member of the requests of each device. */
 struct mo_request_head {
     struct mo_caller caller;
     struct mo_arrival arrival; /* as its caller gave it, for a device that takes it over; user: the request */
+    struct mo_loan loan;
 };
 
 /* How queries of a tenant are kept on a device: request.c on cores, gpu_request.c on GPUs. */
 struct mo_place_calls {
-    /* NULL: out of memory. */
-    struct mo_request_head *(*take)(void *self);
+    /* NULL: out of memory.  lent: without room for inputs. */
+    struct mo_request_head *(*take)(void *self, bool lent);
     void (*give)(void *self, struct mo_request_head *request);
     /* Where the bytes of input i go. */
     void *(*input)(void *self, struct mo_request_head *request, int i);
+    /* The bytes of input i stay where they are; NULL: the device needs copies. */
+    void (*lend)(void *self, struct mo_request_head *request, int i, const void *data);
 };
 
 /* A device that a tenant is loaded on. */
@@ -81,7 +91,7 @@ struct mo_request {
     struct mo_arena *self; /* what it lies in, one of the tenant's */
     struct mo_spill spill; /* its activations, from its first block on */
     bool begun;            /* its inputs are among them */
-    char *input[];         /* n_inputs pointers into this allocation */
+    const char *input[];   /* n_inputs pointers into this allocation, or to what is lent */
 };
 
 /* A load that has not ended, on the stack of its caller. */
@@ -145,6 +155,12 @@ void mo_tenant_log_slow(const moire_tenant *tenant);
 /* Ends the open queries with `code` and frees the tenant. */
 void mo_tenant_close(moire_tenant *tenant, int code);
 extern const struct mo_place_calls mo_place_on_cores;
+/* loan.c.  Lent inputs are to be read; false: they were given back. */
+bool mo_loan_read(struct mo_request_head *request);
+/* They have been read. */
+void mo_loan_end(struct mo_request_head *request);
+/* Nobody has begun to read them and nobody will: they are given back. */
+void mo_loan_forgo(struct mo_request_head *request);
 /* places.c.  Opens the tenant on a device: its queries go there first.  place->tenant is filled in. */
 int mo_tenant_open_place(moire_tenant *tenant, int device, const struct mo_device_tenant *config,
                          const struct mo_place *place, moire_error *err);
@@ -157,7 +173,7 @@ void mo_tenant_close_places(moire_tenant *tenant, int code);
 bool mo_tenant_move(moire_tenant *tenant, const void *self, struct mo_request_head *request,
                     const struct mo_answer *answer);
 int mo_request_check(const moire_tenant *tenant, const moire_tensor *inputs, int n_inputs, moire_error *err);
-struct mo_request *mo_request_take(moire_tenant *tenant);
+struct mo_request *mo_request_take(moire_tenant *tenant, bool lent);
 void mo_request_give(moire_tenant *tenant, struct mo_request *request);
 /* Gives back the request whose activations have left; see mo_spiller.freed. */
 void mo_request_left(void *tenant, struct mo_spill *spill);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * submit.c - the public calls that bring queries in: one, with options, many, and the blocking form.
  *
- * All go one way: the inputs of each are checked and copied, and it counts as open; then the engine takes all
- * of them under one lock, and those that it refuses are given back and count as rejected. */
+ * All go one way: the inputs of each are checked and copied or lent, and it counts as open; then the engine
+ * takes all of them under one lock, and those that it refuses are given back and count as rejected. */
+#include <stddef.h>
 #include <string.h>
 #include "runtime/serve/runtime.h"
 
@@ -33,15 +34,26 @@ static int read_options(const moire_query_options *given, struct mo_arrival *out
     return MOIRE_OK;
 }
 
-/* A request with the inputs, for the tenant's first place. */
+typedef void (*returned_call)(void *user);
+/* Whom lent inputs go back to; NULL: they are copied. */
+static returned_call lender(const moire_query_options *o) {
+    return o && o->size >= offsetof(moire_query_options, returned) + sizeof o->returned ? o->returned : NULL;
+}
+
+/* A request with the inputs, or with the loan of them, for the tenant's first place. */
 static struct mo_request_head *make_request(const moire_tenant *t, const moire_submission *s,
                                             moire_callback callback, const struct mo_arrival *arrival) {
     const struct mo_place *p = &t->place[0];
-    struct mo_request_head *request = p->calls->take(p->self);
+    const bool lent = lender(s->options) && p->calls->lend;
+    struct mo_request_head *request = p->calls->take(p->self, lent);
     if (!request) return NULL;
-    *request = (struct mo_request_head){{callback, s->user, arrival->tag}, *arrival};
+    *request = (struct mo_request_head){.caller = {callback, s->user, arrival->tag},
+                                        .arrival = *arrival,
+                                        .loan = {.returned = lent ? lender(s->options) : NULL}};
     for (int i = 0; i < t->ports->n_inputs; i++)
-        if (s->inputs[i].bytes)
+        if (lent)
+            p->calls->lend(p->self, request, i, s->inputs[i].data);
+        else if (s->inputs[i].bytes)
             memcpy(p->calls->input(p->self, request, i), s->inputs[i].data, s->inputs[i].bytes);
     return request;
 }
@@ -71,12 +83,14 @@ static void hand_over(const moire_tenant *t, struct mo_device_query *queries, in
 
 /* What the engine said of a query. */
 static void settle(moire_tenant *t, const struct mo_device_query *q, moire_submission *s) {
+    const struct mo_place *p = &t->place[0];
     s->code = q->code;
     if (!q->code) {
         s->handle = q->handle;
+        if (lender(s->options) && !p->calls->lend) lender(s->options)(s->user); /* they were copied */
         return;
     }
-    t->place[0].calls->give(t->place[0].self, q->arrival.user);
+    p->calls->give(p->self, q->arrival.user);
     mo_account_reject(t->runtime->env.sys, &t->accounting);
 }
 

@@ -138,11 +138,11 @@ static int prepare_spills(moire_tenant *t, moire_error *err) {
 }
 
 int mo_tenant_sample(moire_tenant *t, struct mo_request **out, moire_error *err) {
-    struct mo_request *r = *out = mo_request_take(t);
+    struct mo_request *r = *out = mo_request_take(t, false);
     if (!r) return mo_fail(err, MOIRE_ENOMEM, "out of memory for the inputs of '%s'", t->name);
     const struct mo_graph *graph = t->plan->graph;
     for (int i = 0; i < graph->n_inputs; i++)
-        mo_trial_fill(graph, i, r->input[i]);
+        mo_trial_fill(graph, i, mo_place_on_cores.input(t, &r->head, i));
     int rc = mo_serve_model.begin(t, 0, r);
     return rc ? mo_fail(err, rc, "'%s': the sample input was refused", t->name) : MOIRE_OK;
 }

@@ -195,8 +195,10 @@ static void copy_answer(struct ms_query *q, const moire_tensor *outputs) {
     classify(q);
 }
 
-/* The call that submits looks at the query after it was answered, perhaps: the last of both ends it. */
-static void leave(struct ms_query *q) {
+/* The call that submits looks at the query after it was answered, perhaps, and so does whoever reads its
+ * inputs: the last of all ends it. */
+static void leave(void *query) {
+    struct ms_query *q = query;
     if (atomic_fetch_sub(&q->parts, 1) == 1) end(q);
 }
 
@@ -228,6 +230,7 @@ void ms_query_settle(struct ms_query *q, const moire_tensor *outputs) {
 static void set_options(const struct ms_query *q, moire_query_options *o) {
     const struct ms_settings *s = &q->model->settings;
     moire_query_options_init(o);
+    o->returned = leave;
     o->arrival_ns = q->begun_ns;
     if (q->expires_ns != MS_NEVER) o->deadline_ns = q->expires_ns;
     o->own_priority = s->levels > 0;
@@ -239,7 +242,7 @@ static void submit(struct ms_query *q) {
     moire_query handle = 0;
     set_options(q, &options);
     q->submitted_ns = now(q);
-    atomic_store(&q->parts, 2);
+    atomic_store(&q->parts, 3);
     int rc = atomic_load(&q->cancelled) ? ms_fail(&q->error, MOIRE_ECANCELLED, "cancelled by the client")
                                         : MOIRE_OK;
     if (!rc)

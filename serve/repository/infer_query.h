@@ -9,7 +9,7 @@ struct ms_query {
     /* The caller's: a model that it has taken (given back before `done`), and what to call at the end, on any
      * thread, perhaps before ms_query_start() returns. */
     struct ms_model *model;
-    struct ms_request request; /* closed by the caller */
+    struct ms_request request; /* closed by the caller; its tensors are read until `done` is called */
     int64_t patience_us;       /* after that nobody waits for the answer; 0: no such time */
     void (*done)(void *user);
     void *user;
@@ -37,7 +37,8 @@ struct ms_query {
     _Atomic(struct ms_batcher *) batcher; /* which it has gone through; held until it is closed */
     struct ms_queued queued;
     int64_t copied_ns; /* that copying the answer took */
-    atomic_int parts;  /* who still uses it: the call that submits, the runtime */
+    atomic_int
+        parts; /* who still uses it: the call that submits, the runtime for its inputs and the answer */
     bool in_time;
     atomic_bool cancelled;
     _Atomic moire_query handle;
