@@ -118,6 +118,7 @@ struct ms_call {
 struct ms_item {
     struct ms_call *call;
     struct ms_item *next, *next_ended;
+    struct ms_bytes body; /* the message that the request of an infer method points into */
     ProtobufCMessage *request;
     size_t bytes; /* of the door's `held` */
     int64_t begun_ns;

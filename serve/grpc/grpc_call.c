@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "serve/grpc/infer_wire.h"
 #include "serve/protocol/fault.h"
 
 /* --- begin and end --- */
@@ -41,7 +42,11 @@ static void free_item(struct ms_item *item) {
         ms_request_close(&item->query->request);
         free(item->query);
     }
-    if (item->request) protobuf_c_message_free_unpacked(item->request, NULL);
+    if (item->request && item->request->descriptor == &inference__model_infer_request__descriptor)
+        ms_infer_wire_free((Inference__ModelInferRequest *)(void *)item->request);
+    else if (item->request)
+        protobuf_c_message_free_unpacked(item->request, NULL);
+    ms_bytes_free(&item->body);
     if (item->answer) protobuf_c_message_free_unpacked(item->answer, NULL);
     free(item);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "serve/grpc/grpc.h"
+#include "serve/grpc/infer_wire.h"
 #include "serve/grpc/messages.h"
 #include "serve/protocol/fault.h"
 
@@ -15,26 +16,36 @@ static int expand(const struct ms_call *call, struct ms_bytes *body, moire_error
     return ms_coding_expand(&door->zlib, body, door->body_bytes, err);
 }
 
+/* Requests of infer methods point into the body, which the item keeps; others are copies of it. */
 static int read_message(struct ms_item *item, bool compressed, const char *from, size_t n, moire_error *err) {
     const struct ms_call *call = item->call;
-    struct ms_bytes body = {0};
+    const bool infers = call->method->request == &inference__model_infer_request__descriptor;
     int rc = MOIRE_OK;
-    if (compressed) {
+    if (compressed || (infers && !item->body.at)) {
+        struct ms_bytes body = {0};
         ms_bytes_put(&body, from, n);
-        rc = expand(call, &body, err);
-        from = body.at;
-        n = body.n;
+        ms_bytes_free(&item->body);
+        item->body = body;
+        if (compressed)
+            rc = expand(call, &item->body, err);
+        else if (body.failed)
+            rc = ms_fail(err, MOIRE_ENOMEM, "no memory for the message");
+        from = item->body.at;
+        n = item->body.n;
     }
-    if (!rc) rc = ms_message_read(call->method->request, from, n, &item->request, err);
+    if (!rc && infers)
+        rc = ms_infer_wire_read(from, n, (Inference__ModelInferRequest **)(void *)&item->request, err);
+    else if (!rc)
+        rc = ms_message_read(call->method->request, from, n, &item->request, err);
     if (!rc) {
         item->bytes = n;
         call->connection->door->held += n;
     }
-    ms_bytes_free(&body);
     return rc;
 }
 
-static void begin_item(struct ms_call *call, bool compressed, const char *from, size_t n) {
+/* A message with its prefix, of n bytes.  body: what the buffer of the call had, where that is all of it. */
+static void begin_item(struct ms_call *call, const char *from, size_t n, struct ms_bytes *body) {
     struct ms_item *item = calloc(1, sizeof *item);
     if (!item) {
         ms_call_finish(call, MOIRE_ENOMEM, "no memory for the message");
@@ -42,13 +53,15 @@ static void begin_item(struct ms_call *call, bool compressed, const char *from, 
     }
     item->call = call;
     item->begun_ns = ms_grpc_now();
+    item->body = *body;
+    *body = (struct ms_bytes){0};
     if (call->last)
         call->last->next = item;
     else
         call->first = item;
     call->last = item;
     call->n_items++;
-    int rc = read_message(item, compressed, from, n, &item->error);
+    int rc = read_message(item, *from, from + MS_GRPC_PREFIX, n - MS_GRPC_PREFIX, &item->error);
     if (!rc) rc = ms_item_allow(item, &item->error);
     if (!rc) rc = call->method->begin(item, &item->error);
     item->has_ended = rc || item->answer;
@@ -91,10 +104,18 @@ static void take_messages(struct ms_call *call) {
     while (!call->finished && call->n_items < MS_GRPC_ITEMS && at < call->in.n) {
         const char *p = call->in.at + at;
         const int64_t n = whole(call, p, call->in.n - at);
+        struct ms_bytes body = {0};
         if (n <= 0) break;
         call->has_message = true;
-        begin_item(call, p[0], p + MS_GRPC_PREFIX, (size_t)n - MS_GRPC_PREFIX);
-        at += (size_t)n;
+        if (!at && (size_t)n == call->in.n) { /* mostly: the item gets the buffer instead of a copy */
+            body = call->in;
+            call->in = (struct ms_bytes){0};
+            call->connection->door->held -= (size_t)n;
+        } else {
+            at += (size_t)n;
+        }
+        begin_item(call, p, (size_t)n, &body);
+        ms_bytes_free(&body);
     }
     forget(call, call->finished ? call->in.n : at);
     if (call->unread && call->stream && (call->finished || call->n_items < MS_GRPC_ITEMS)) {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include "serve/access/access.h"
 #include "serve/grpc/infer_message.h"
-#include "serve/grpc/messages.h"
+#include "serve/grpc/infer_wire.h"
 #include "serve/protocol/kserve.h"
 #include "serve/repository/model_settings.h"
 #include "serve/repository/pbtxt.h"
@@ -21,15 +21,15 @@ static void read_all(const struct ms_request *r) {
 }
 
 static void message(const char *bytes, size_t n) {
-    ProtobufCMessage *m;
+    Inference__ModelInferRequest *m;
     struct ms_request r;
     moire_error err;
-    if (ms_message_read(&inference__model_infer_request__descriptor, bytes, n, &m, &err)) return;
-    if (!ms_infer_message_read((const void *)m, &r, &err)) {
+    if (ms_infer_wire_read(bytes, n, &m, &err)) return;
+    if (!ms_infer_message_read(m, &r, &err)) {
         read_all(&r);
         ms_request_close(&r);
     }
-    protobuf_c_message_free_unpacked(m, NULL);
+    ms_infer_wire_free(m);
 }
 
 static void request(const char *text, size_t n, size_t json_bytes) {
