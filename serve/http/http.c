@@ -217,7 +217,8 @@ static void completed(void *user, struct MHD_Connection *connection, void **stat
 /* --- listeners --- */
 int ms_http_open(struct ms_http *h, moire_error *err) {
     ms_zlib_open(&h->zlib, NULL);
-    return ms_mhd_open(&h->mhd, err);
+    const int rc = ms_mhd_open(&h->mhd, err);
+    return rc ? rc : ms_pool_open(&h->pool, err);
 }
 
 int ms_http_listen(struct ms_http *h, int socket, int how, moire_error *err) {
@@ -276,6 +277,7 @@ void ms_http_close(struct ms_http *h, int seconds) {
         if (sockets[i] >= 0) close(sockets[i]);
     }
     h->n = 0;
+    ms_pool_close(&h->pool);
     ms_mhd_close(&h->mhd);
     ms_zlib_close(&h->zlib);
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * http.h - the HTTP/1.1 door: listeners, and exchanges (a request and its answer).
  *
- * libmicrohttpd's one thread reads, parses and writes.  A request that takes time (a query, a load) suspends
- * its connection; whoever ends it resumes that, and the answer is written by the same one thread.
+ * libmicrohttpd's one thread reads, parses and writes, what is large is for the threads of a pool.  A request
+ * that takes time (a query, a load) suspends its connection; whoever ends it resumes that, and the answer
+ * goes out by the same one thread.
  *
  * Invariant.  A suspended connection is resumed exactly once, and nothing of its exchange is touched by
  * others after that. */
@@ -13,6 +14,7 @@
 #include "serve/net/coding.h"
 #include "serve/net/request_log.h"
 #include "serve/net/tls.h"
+#include "serve/net/pool.h"
 #include "serve/http/mhd.h"
 #include "serve/page/live_page.h"
 #include "serve/repository/infer_query.h"
@@ -32,6 +34,7 @@ struct ms_http {
     struct ms_tls *tls;        /* NULL: sockets of TCP are plain, too */
     struct ms_access *access;  /* NULL: everybody may do everything */
     bool control_is_elsewhere; /* a listener of its own takes it */
+    struct ms_pool pool;       /* for what is large */
     struct ms_repository *repository;
     moire_runtime *runtime;
     size_t body_bytes; /* most of a request */
@@ -61,6 +64,9 @@ struct ms_exchange {
     bool counted;
     struct ms_bytes body;
     struct ms_query *query; /* of an infer request, else NULL */
+    struct ms_task task;    /* of such a one that is large */
+    enum ms_coding accepts; /* that its client takes */
+    bool is_written;
     /* the answer, once status is not 0 */
     int status;
     struct ms_bytes answer;
