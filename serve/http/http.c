@@ -5,11 +5,20 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include "serve/protocol/fault.h"
 
 /* Bounds of a connection; docs/serving.md has them in its table of limits. */
-enum { CONNECTIONS = 1000, HEADER_BYTES = 64 << 10, IDLE_SECONDS = 60, LINGER_MS = 200 };
+enum {
+    CONNECTIONS = 1000,
+    HEADER_BYTES = 64 << 10,
+    IDLE_SECONDS = 60,
+    LINGER_MS = 200,
+    BODY_SECONDS = 60,    /* that any body may take, and more for a long one: */
+    BODY_PACE = 64 << 10, /* bytes a second */
+    BUDGET_BODIES = 16    /* largest bodies that all connections together may hold */
+};
 
 const char *ms_http_header(const struct ms_exchange *x, const char *name) {
     return x->http->mhd.lookup_connection_value(x->connection, MHD_HEADER_KIND, name);
@@ -104,10 +113,10 @@ static void note_request(struct ms_exchange *x, const char *url, const char *met
         const char *value = ms_http_header(x, names[i]);
         if (value) ms_ids_take(&x->ids, names[i], strlen(names[i]), value, strlen(value));
     }
+    x->begun_ns = moire_now(x->http->runtime);
     if (!x->http->log.on) return;
     snprintf(x->method, sizeof x->method, "%s", method);
     x->path = strdup(url);
-    x->begun_ns = moire_now(x->http->runtime);
 }
 
 static void log_request(const struct ms_exchange *x) {
@@ -127,6 +136,35 @@ static void log_request(const struct ms_exchange *x) {
     ms_request_log_put(&x->http->log, &line);
 }
 
+/* Counts n more bytes of the body; false: all clients together send too much. */
+static bool hold(struct ms_exchange *x, size_t n) {
+    const size_t most = x->http->body_bytes * BUDGET_BODIES;
+    const bool fits = atomic_fetch_add(&x->http->held, n) + n <= most;
+    x->held += n;
+    return fits;
+}
+
+static void refuse(struct ms_exchange *x, int status, const char *what) {
+    ms_bytes_free(&x->body);
+    fail_status(x, status, what);
+    x->phase = MS_REFUSED;
+}
+
+static const char TOO_LARGE[] = "the request is larger than --http-max-input-size",
+                  TOO_MUCH[] = "the server holds as much of requests as it may",
+                  NO_MEMORY[] = "no memory for the request";
+
+static void begin_body(struct ms_exchange *x) {
+    const char *length = ms_http_header(x, "Content-Length");
+    const unsigned long long n = length ? strtoull(length, NULL, 10) : 0;
+    if (n > x->http->body_bytes)
+        refuse(x, 413, TOO_LARGE);
+    else if (!hold(x, (size_t)n))
+        refuse(x, 503, TOO_MUCH);
+    else if (n)
+        ms_bytes_reserve(&x->body, (size_t)n);
+}
+
 static struct ms_exchange *begin(const struct ms_listener *l, struct MHD_Connection *connection,
                                  const char *url, const char *method) {
     struct ms_exchange *x = calloc(1, sizeof *x);
@@ -137,30 +175,35 @@ static struct ms_exchange *begin(const struct ms_listener *l, struct MHD_Connect
     note_request(x, url, method);
     int status = 0;
     x->route = ms_http_route(x, method, url, &status);
-    const char *length = ms_http_header(x, "Content-Length");
     moire_error err = {0};
     if (!x->route)
-        fail_status(x, status, status == 405 ? "that path has another method" : "there is no such path");
+        refuse(x, status, status == 405 ? "that path has another method" : "there is no such path");
     else if (ms_http_allow(x, &err))
         ms_http_fail(x, &err);
     else if (!ms_http_has_one_length(x))
-        fail_status(x, 400, "the length of the body is said twice");
-    else if (length && strtoull(length, NULL, 10) > x->http->body_bytes)
-        fail_status(x, 413, "the request is larger than --http-max-input-size");
+        refuse(x, 400, "the length of the body is said twice");
+    else
+        begin_body(x);
     if (x->status) x->phase = MS_REFUSED;
     return x;
 }
 
+/* A client that sends byte by byte would keep its connection, and its memory, for hours. */
+static bool is_too_slow(const struct ms_exchange *x) {
+    const int64_t most = (BODY_SECONDS + (int64_t)(x->body.n / BODY_PACE)) * 1000000000;
+    return moire_now(x->http->runtime) - x->begun_ns > most;
+}
+
 static void receive(struct ms_exchange *x, const char *data, size_t n) {
     if (x->phase == MS_REFUSED) return; /* what else comes is thrown away */
-    if (x->body.n + n <= x->http->body_bytes) ms_bytes_put(&x->body, data, n);
-    if (x->body.n + n > x->http->body_bytes || x->body.failed) {
-        const bool no_memory = x->body.failed;
-        ms_bytes_free(&x->body);
-        fail_status(x, no_memory ? 503 : 413,
-                    no_memory ? "no memory for the request"
-                              : "the request is larger than --http-max-input-size");
-        x->phase = MS_REFUSED;
+    const size_t more = x->body.n + n > x->held ? x->body.n + n - x->held : 0;
+    if (x->body.n + n > x->http->body_bytes) {
+        refuse(x, 413, TOO_LARGE);
+    } else if (more && !hold(x, more)) {
+        refuse(x, 503, TOO_MUCH);
+    } else {
+        ms_bytes_put(&x->body, data, n);
+        if (x->body.failed) refuse(x, 503, NO_MEMORY);
     }
 }
 
@@ -172,14 +215,14 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
     if (!x) {
         *state = x = begin(user, connection, url, method);
         if (!x) return MHD_NO;
-        /* what is too large, or may end elsewhere, is not even received: the connection ends with the answer
-         */
-        return x->status == 413 || !ms_http_has_one_length(x) ? send_answer(x) : MHD_YES;
+        /* what is too large or too much, or may end elsewhere, is not even received: the connection ends with
+         * the answer */
+        return x->status == 413 || x->status == 503 || !ms_http_has_one_length(x) ? send_answer(x) : MHD_YES;
     }
     if (*n) {
         receive(x, data, *n);
         *n = 0;
-        return MHD_YES;
+        return is_too_slow(x) ? MHD_NO : MHD_YES;
     }
     if (x->phase == MS_REFUSED) return send_answer(x);
     if (x->phase == MS_WORKING) {
@@ -207,6 +250,7 @@ static void completed(void *user, struct MHD_Connection *connection, void **stat
         free(x->query);
     }
     if (x->counted) atomic_fetch_sub(&x->http->active, 1);
+    atomic_fetch_sub(&x->http->held, x->held);
     ms_bytes_free(&x->body);
     ms_bytes_free(&x->answer);
     free(x->path);
@@ -217,8 +261,9 @@ static void completed(void *user, struct MHD_Connection *connection, void **stat
 /* --- listeners --- */
 int ms_http_open(struct ms_http *h, moire_error *err) {
     ms_zlib_open(&h->zlib, NULL);
-    const int rc = ms_mhd_open(&h->mhd, err);
-    return rc ? rc : ms_pool_open(&h->pool, err);
+    int rc = ms_mhd_open(&h->mhd, err);
+    if (!rc) rc = ms_pool_open(&h->pool, err);
+    return rc ? rc : ms_watch_open(&h->watch, err);
 }
 
 int ms_http_listen(struct ms_http *h, int socket, int how, moire_error *err) {
@@ -278,6 +323,7 @@ void ms_http_close(struct ms_http *h, int seconds) {
     }
     h->n = 0;
     ms_pool_close(&h->pool);
+    ms_watch_close(&h->watch);
     ms_mhd_close(&h->mhd);
     ms_zlib_close(&h->zlib);
 }

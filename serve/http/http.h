@@ -15,6 +15,7 @@
 #include "serve/net/request_log.h"
 #include "serve/net/tls.h"
 #include "serve/net/pool.h"
+#include "serve/http/http_watch.h"
 #include "serve/http/mhd.h"
 #include "serve/page/live_page.h"
 #include "serve/repository/infer_query.h"
@@ -35,6 +36,7 @@ struct ms_http {
     struct ms_access *access;  /* NULL: everybody may do everything */
     bool control_is_elsewhere; /* a listener of its own takes it */
     struct ms_pool pool;       /* for what is large */
+    struct ms_watch watch;
     struct ms_repository *repository;
     moire_runtime *runtime;
     size_t body_bytes; /* most of a request */
@@ -45,6 +47,7 @@ struct ms_http {
     atomic_int suspended; /* libmicrohttpd cannot stop while there is one */
     atomic_int active;    /* requests that are whole and not answered to the end */
     atomic_bool draining; /* no new work */
+    atomic_size_t held;   /* bytes of all bodies that are received or worked on */
 };
 
 enum ms_phase { MS_RECEIVING, MS_WORKING, MS_REFUSED };
@@ -63,10 +66,12 @@ struct ms_exchange {
     enum ms_phase phase;
     bool counted;
     struct ms_bytes body;
+    size_t held; /* of the door's: the body's length where its client has said it, else what has come */
     struct ms_query *query; /* of an infer request, else NULL */
     struct ms_task task;    /* of such a one that is large */
     enum ms_coding accepts; /* that its client takes */
     bool is_written;
+    struct ms_watched watched;
     /* the answer, once status is not 0 */
     int status;
     struct ms_bytes answer;

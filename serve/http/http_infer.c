@@ -73,6 +73,7 @@ static void start(void *exchange) {
     }
     ms_repository_give(q->model);
     q->model = NULL;
+    ms_watch_remove(&x->http->watch, &x->watched);
     ms_http_resume(x);
 }
 
@@ -104,6 +105,7 @@ static void answered(void *exchange) {
     struct ms_exchange *x = exchange;
     const struct ms_query *q = x->query;
     size_t numbers = 0, all = 0;
+    ms_watch_remove(&x->http->watch, &x->watched);
     for (int i = 0; i < q->n_outputs && !q->error.code; i++) {
         all += q->output[i].tensor.bytes;
         numbers += q->output[i].binary ? 0 : q->output[i].tensor.bytes;
@@ -140,6 +142,9 @@ void ms_http_infer(struct ms_exchange *x) {
     q->user = x;
     x->accepts = ms_coding_accepted(ms_http_header(x, "Accept-Encoding"));
     const bool large = is_large(x);
+    const union MHD_ConnectionInfo *socket =
+        x->http->mhd.get_connection_info(x->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    if (socket) ms_watch_add(&x->http->watch, &x->watched, socket->connect_fd, q);
     ms_http_suspend(x); /* from here on it is what goes on with it that may touch it */
     if (large)
         put(x, start);

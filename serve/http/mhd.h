@@ -17,6 +17,7 @@
     X(get_connection_info)                                                                                   \
     X(suspend_connection)                                                                                    \
     X(resume_connection)                                                                                     \
+    X(get_connection_info)                                                                                   \
     X(lookup_connection_value)                                                                               \
     X(create_response_from_buffer)                                                                           \
     X(add_response_header)                                                                                   \

@@ -31,6 +31,13 @@ char *ms_bytes_extend(struct ms_bytes *b, size_t more) {
     return to;
 }
 
+void ms_bytes_reserve(struct ms_bytes *b, size_t room) {
+    char *at = room > b->room ? realloc(b->at, room) : NULL;
+    if (!at) return;
+    b->at = at;
+    b->room = room;
+}
+
 void ms_bytes_put(struct ms_bytes *b, const void *data, size_t n) {
     char *to = ms_bytes_extend(b, n);
     if (to && n) memcpy(to, data, n);

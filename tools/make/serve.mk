@@ -3,6 +3,7 @@
 check-clients: $(B)/moire ## moire serve answers tritonclient as ONNX Runtime does; reload and end under load
 	@$(VENV)/bin/python tests/serve/check_clients.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_grpc.py --moire $(B)/moire
+	@$(VENV)/bin/python tests/serve/check_http.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_tls.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_access.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_hostile.py --moire $(B)/moire
