@@ -7,7 +7,8 @@
 #include <fcntl.h>
 #include <string.h>
 
-enum { PART = 1 << 30 }; /* of one read */
+/* Of one read: who loads a model gives its core to whoever waits for it between two, not within. */
+enum { PART = 256 << 10 };
 
 int mo_file_read_exactly(const struct mo_sys *sys, int fd, void *to, size_t n) {
     for (size_t at = 0; at < n;) {

@@ -22,47 +22,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Who asks for one of these alignments wants pages of that size, and of its own: they leave the process when
- * they are freed.  The rest of a block of large pages keeps small ones. */
-enum { PAGE = 4096, HUGE_PAGE = 2 << 20 };
-
-/* Before what is handed out: where the block begins, and its length when it has a mapping of its own. */
-struct head {
-    char *block;
-    size_t mapped; /* 0: from calloc() */
-};
-
-static void *map_pages(size_t bytes) {
-    void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return at == MAP_FAILED ? NULL : at;
-}
-
-/* calloc() knows which pages come zeroed from the system and leaves them alone, but keeps what is freed. */
-static void *px_alloc(void *self, size_t align, size_t bytes) {
-    (void)self;
-    size_t total;
-    if (__builtin_add_overflow(bytes, align, &total)) return NULL;
-    bool own = align >= PAGE && bytes >= PAGE;
-    char *block = own ? map_pages(total) : calloc(1, total);
-    if (!block) return NULL;
-    char *p = block + (align - (uintptr_t)block % align); /* at least 16 bytes on */
-    const struct head head = {block, own ? total : 0};
-    memcpy(p - sizeof head, &head, sizeof head);
-    if (align >= HUGE_PAGE && bytes >= HUGE_PAGE) madvise(p, bytes / 4096 * 4096, MADV_HUGEPAGE);
-    return p;
-}
-
-static void px_free(void *self, void *p) {
-    (void)self;
-    struct head head;
-    if (!p) return;
-    memcpy(&head, (char *)p - sizeof head, sizeof head);
-    if (head.mapped)
-        munmap(head.block, head.mapped);
-    else
-        free(head.block);
-}
-
 static int64_t to_ns(struct timespec t) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
@@ -322,8 +281,8 @@ static void px_dl_close(void *self, void *object) {
 }
 
 static const struct mo_sys posix = {
-    .alloc = px_alloc,
-    .free = px_free,
+    .alloc = mo_px_alloc,
+    .free = mo_px_free,
     .memory = mo_px_memory,
     .now = mo_px_now,
     .sleep_until = px_sleep_until,

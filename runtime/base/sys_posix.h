@@ -4,6 +4,10 @@
 #define MO_SYS_POSIX_H
 #include "runtime/base/sys.h"
 
+/* sys_memory.c */
+void *mo_px_alloc(void *self, size_t align, size_t bytes);
+void mo_px_free(void *self, void *p);
+
 /* sys_outputs.c */
 int mo_px_read_link(void *self, const char *path, char *out, size_t n);
 int mo_px_may_write(void *self, const char *path, bool folder);

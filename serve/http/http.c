@@ -29,8 +29,15 @@ const char *ms_http_argument(const struct ms_exchange *x, const char *name) {
 }
 
 void ms_http_suspend(struct ms_exchange *x) {
+    x->is_suspended = true;
     atomic_fetch_add(&x->http->suspended, 1);
     x->http->mhd.suspend_connection(x->connection);
+}
+
+/* It was suspended, and is no more. */
+static void goes_on(struct ms_exchange *x) {
+    if (x->is_suspended) atomic_fetch_sub(&x->http->suspended, 1);
+    x->is_suspended = false;
 }
 
 void ms_http_resume(void *exchange) {
@@ -226,7 +233,7 @@ static enum MHD_Result handle(void *user, struct MHD_Connection *connection, con
     }
     if (x->phase == MS_REFUSED) return send_answer(x);
     if (x->phase == MS_WORKING) {
-        atomic_fetch_sub(&x->http->suspended, 1);
+        goes_on(x);
         x->route->finish(x);
         return send_answer(x);
     }
@@ -251,6 +258,7 @@ static void completed(void *user, struct MHD_Connection *connection, void **stat
     }
     if (x->counted) atomic_fetch_sub(&x->http->active, 1);
     atomic_fetch_sub(&x->http->held, x->held);
+    goes_on(x); /* where its client has left meanwhile it is over without another call of handle() */
     ms_bytes_free(&x->body);
     ms_bytes_free(&x->answer);
     free(x->path);

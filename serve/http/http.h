@@ -64,7 +64,7 @@ struct ms_exchange {
     int64_t begun_ns;
     size_t sent; /* bytes of the answer */
     enum ms_phase phase;
-    bool counted;
+    bool counted, is_suspended;
     struct ms_bytes body;
     size_t held; /* of the door's: the body's length where its client has said it, else what has come */
     struct ms_query *query; /* of an infer request, else NULL */

@@ -14,7 +14,6 @@
     X(is_feature_supported)                                                                                  \
     X(get_connection_values)                                                                                 \
     X(get_daemon_info)                                                                                       \
-    X(get_connection_info)                                                                                   \
     X(suspend_connection)                                                                                    \
     X(resume_connection)                                                                                     \
     X(get_connection_info)                                                                                   \

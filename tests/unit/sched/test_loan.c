@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * test_loan.c - inputs that are lent come back exactly once, whatever becomes of the query, and are read as
  * copies would be. */
+#define _GNU_SOURCE
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
