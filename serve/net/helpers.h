@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pool.h - a few threads for work that would hold up a door's one thread: large bodies are read and written
+ * helpers.h - a few threads for work that would hold up a door's one thread: large bodies are read and written
  * as JSON, expanded and compressed there, first come first served. */
-#ifndef MS_POOL_H
-#define MS_POOL_H
+#ifndef MS_HELPERS_H
+#define MS_HELPERS_H
 #include <pthread.h>
 #include <stdbool.h>
 #include "moire.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pool.c - a list of tasks and the threads that take them; see pool.h. */
-#include "serve/net/pool.h"
+ * helpers.c - a list of tasks and the threads that take them; see helpers.h. */
+#include "serve/net/helpers.h"
 
 #include "serve/protocol/fault.h"
 
