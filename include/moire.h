@@ -3,9 +3,9 @@
  * moire.h - the public interface of libmoire, a multi-tenant DNN inference runtime.
  *
  * A program creates a runtime, loads ONNX files as tenants, submits queries and is called back with their
- * answers.  This page has those calls; of those it includes, moire_stats.h has what a server shows of them
- * (statistics, the list of tenants, limits) and moire_model.h what a file says before it is loaded.  Each
- * call says what it does, who owns what, and at its end under "Returns" every code that it gives and when.
+ * answers.  This page has those calls and includes moire_stats.h (what a server shows of them), moire_model.h
+ * (what a file says before it is loaded) and moire_threads.h (threads of the host).  Each call says what it
+ * does, who owns what, and at its end under "Returns" every code that it gives and when.
  *
  * Errors.  Every call that can fail returns 0 (MOIRE_OK) or a negative `enum moire_code`.  One whose last
  * argument is a `moire_error` fills it, unless it is NULL, with a line that says what is wrong and what to
@@ -211,14 +211,6 @@ MOIRE_API int moire_runtime_create(const moire_config *config, moire_runtime **o
  * Returns: nothing, when every callback has returned. */
 MOIRE_API void moire_runtime_destroy(moire_runtime *runtime, int drain);
 
-/* Lends the calling thread as worker `core` (0 .. threads-1) of a runtime made with lend_workers, until that
- * is destroyed.  Every core needs one before models load.  For hosts that have a team already:
- *   #pragma omp parallel num_threads(n + 1)
- *   { if (omp_get_thread_num()) moire_work(rt, omp_get_thread_num() - 1); else { serve(rt); destroy(rt); } }
- * Returns: MOIRE_OK when the runtime was destroyed; MOIRE_EINVAL: runtime is NULL or has threads of its own,
- * there is no such core, or it has its worker; MOIRE_EFORKED. */
-MOIRE_API int moire_work(moire_runtime *runtime, int core);
-
 /* Waits until nothing accepted is unanswered and every callback has returned.  It ends while others submit
  * only if there is such a moment.
  * Returns: MOIRE_OK; MOIRE_EINVAL: runtime is NULL; MOIRE_EFORKED. */
@@ -282,11 +274,6 @@ MOIRE_API void moire_tenant_config_init(moire_tenant_config *config);
  * MOIRE_EDEVICE: the device did; MOIRE_EFORKED. */
 MOIRE_API int moire_load(moire_runtime *runtime, const char *path, const moire_tenant_config *config,
                          moire_tenant **out, moire_error *err);
-/* Says that what the calling thread does can wait for every other thread of the machine, from now on and for
- * good: for a thread that loads models while others are served.  It keeps a tenth of a core that others want
- * always, so its loads end; threads that it starts are like it.
- * Returns: MOIRE_OK; MOIRE_EIO: the system refuses, and the thread stays as it was. */
-MOIRE_API int moire_background(void);
 /* Unloads a tenant at once: queries still unanswered end MOIRE_EUNLOADED.  The handle is invalid from the
  * call's beginning on.  To answer them first, call moire_tenant_drain() before.
  * Returns: MOIRE_OK when every callback has returned; MOIRE_EINVAL: tenant is NULL; MOIRE_EFORKED. */
@@ -347,25 +334,25 @@ typedef struct moire_query_options {
      * "prema" weighs it against other tenants, and so do GPUs' policies where they may cut batches. */
     int own_priority, priority;
     uint64_t tag; /* the caller's: comes back in the answer, and in what moire_record() writes */
-    /* NULL: the call that submits copies the inputs.  Else they are lent: their data, aligned in any way, stay
-     * as they are until `returned` is called with the callback's `user`, which happens exactly once for each
-     * query that is accepted, on a thread of the runtime or inside of the call that submits, and of it holds
-     * what is said of callbacks.  It is before the answer for a query that has begun (mostly soon after it
-     * did), at the answer for one that never began, and may be after it for one that was cancelled or expired
-     * when it began.  The runtime reads lent data once, into memory of its own. */
+    /* NULL: the call that submits copies the inputs.  Else they are lent: their data, aligned in any way,
+     * stay as they are until `returned` is called with the callback's `user`, which happens exactly once for
+     * each query that is accepted, on a thread of the runtime or inside of the call that submits, and of it
+     * holds what is said of callbacks.  It is before the answer for a query that has begun (mostly soon after
+     * it did), at the answer for one that never began, and may be after it for one that was cancelled or
+     * expired when it began.  The runtime reads lent data once, into memory of its own. */
     void (*returned)(void *user);
 } moire_query_options;
 /* Sets every field to its default, and size.  Returns: nothing. */
 MOIRE_API void moire_query_options_init(moire_query_options *options);
 
 /* Submits one query; `inputs` (one for each input, in order, of the shapes the model was loaded for) are
- * copied before the call returns (unless its options lend them).  arrival_ns: scheduled arrival, 0 = now; the deadline is arrival + QoS.
- * Accepted = returned MOIRE_OK: then `callback` (NULL: nobody is told) runs exactly once, perhaps before this
- * returns, and *handle, unless handle is NULL, names the query.  Otherwise it never runs.
- * Returns: MOIRE_OK; MOIRE_EINVAL: tenant is NULL, arrival_ns is negative, or another number of inputs;
- * MOIRE_ESHAPE: an input's type, shape or size is not the model's; MOIRE_EBUSY: the tenant's queue or the
- * runtime is full; MOIRE_EUNLOADED: the tenant drains or is being unloaded; MOIRE_ESHUTDOWN: the runtime is
- * being destroyed; MOIRE_ENOMEM; MOIRE_EFORKED. */
+ * copied before the call returns (unless its options lend them).  arrival_ns: scheduled arrival, 0 = now; the
+ * deadline is arrival + QoS. Accepted = returned MOIRE_OK: then `callback` (NULL: nobody is told) runs
+ * exactly once, perhaps before this returns, and *handle, unless handle is NULL, names the query.  Otherwise
+ * it never runs. Returns: MOIRE_OK; MOIRE_EINVAL: tenant is NULL, arrival_ns is negative, or another number
+ * of inputs; MOIRE_ESHAPE: an input's type, shape or size is not the model's; MOIRE_EBUSY: the tenant's queue
+ * or the runtime is full; MOIRE_EUNLOADED: the tenant drains or is being unloaded; MOIRE_ESHUTDOWN: the
+ * runtime is being destroyed; MOIRE_ENOMEM; MOIRE_EFORKED. */
 MOIRE_API int moire_submit(moire_tenant *tenant, const moire_tensor *inputs, int n_inputs, int64_t arrival_ns,
                            moire_callback callback, void *user, moire_query *handle, moire_error *err);
 /* As moire_submit(), with options (NULL: all defaults), which are copied.
@@ -409,4 +396,5 @@ MOIRE_API int moire_cancel(moire_runtime *runtime, moire_query query);
 #endif
 #include "moire_model.h"
 #include "moire_stats.h"
+#include "moire_threads.h"
 #endif

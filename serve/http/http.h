@@ -14,7 +14,7 @@
 #include "serve/net/coding.h"
 #include "serve/net/request_log.h"
 #include "serve/net/tls.h"
-#include "serve/net/helpers.h"
+#include "serve/net/side_threads.h"
 #include "serve/http/http_watch.h"
 #include "serve/http/mhd.h"
 #include "serve/page/live_page.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * helpers.c - a list of tasks and the threads that take them; see helpers.h. */
-#include "serve/net/helpers.h"
+ * side_threads.c - a list of tasks and the threads that take them; see side_threads.h. */
+#include "serve/net/side_threads.h"
 
 #include "serve/protocol/fault.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * helpers.h - a few threads for work that would hold up a door's one thread: large bodies are read and written
+ * side_threads.h - a few threads for work that would hold up a door's one thread: large bodies are read and written
  * as JSON, expanded and compressed there, first come first served. */
-#ifndef MS_HELPERS_H
-#define MS_HELPERS_H
+#ifndef MS_SIDE_THREADS_H
+#define MS_SIDE_THREADS_H
 #include <pthread.h>
 #include <stdbool.h>
 #include "moire.h"

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * moire_threads.h - what threads of the host may be to a runtime: its workers, or loaders that hold up
+ * nobody. moire.h includes it.
+ */
+#ifndef MOIRE_THREADS_H
+#define MOIRE_THREADS_H
+#include "moire.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Lends the calling thread as worker `core` (0 .. threads-1) of a runtime made with lend_workers, until that
+ * is destroyed.  Every core needs one before models load.  For hosts that have a team already:
+ *   #pragma omp parallel num_threads(n + 1)
+ *   { if (omp_get_thread_num()) moire_work(rt, omp_get_thread_num() - 1); else { serve(rt); destroy(rt); } }
+ * Returns: MOIRE_OK when the runtime was destroyed; MOIRE_EINVAL: runtime is NULL or has threads of its own,
+ * there is no such core, or it has its worker; MOIRE_EFORKED. */
+MOIRE_API int moire_work(moire_runtime *runtime, int core);
+
+/* Says that what the calling thread does can wait for every other thread of the machine, from now on and for
+ * good: for a thread that loads models while others are served.  It keeps a tenth of a core that others want
+ * always, so its loads end; threads that it starts are like it.
+ * Returns: MOIRE_OK; MOIRE_EIO: the system refuses, and the thread stays as it was. */
+MOIRE_API int moire_background(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
