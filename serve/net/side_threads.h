@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * side_threads.h - a few threads for work that would hold up a door's one thread: large bodies are read and written
- * as JSON, expanded and compressed there, first come first served. */
+ * side_threads.h - a few threads for work that would hold up a door's one thread: large bodies are read and
+ * written as JSON, expanded and compressed there, first come first served. */
 #ifndef MS_SIDE_THREADS_H
 #define MS_SIDE_THREADS_H
 #include <pthread.h>
