@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * model_loader.c - the thread that loads, reloads and unloads models, and prepares shapes; see repository.h.
  *
- * It never waits for queries: some of them wait for it.  Its own work can wait for everybody's. */
+ * It never waits for queries: some of them wait for it.  Loads can wait for everybody;
+ * a shape that a query waits for cannot. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -199,6 +200,27 @@ static void do_job(struct ms_repository *r, struct ms_job *job) {
     if (job->done) job->done(job->user, rc, rc ? err.message : "");
 }
 
+struct background_job {
+    struct ms_repository *r;
+    struct ms_job *job;
+};
+static void *do_in_background(void *arg) {
+    const struct background_job *b = arg;
+    moire_background();
+    do_job(b->r, b->job);
+    return NULL;
+}
+
+/* A thread stays in the background for good, so a load has one of its own. */
+static void do_load(struct ms_repository *r, struct ms_job *job) {
+    struct background_job b = {r, job};
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, do_in_background, &b))
+        do_job(r, job);
+    else
+        pthread_join(thread, NULL);
+}
+
 static bool can_sweep(const struct ms_repository *r) {
     const struct ms_model *m = r->retired;
     while (m && m->users)
@@ -208,7 +230,6 @@ static bool can_sweep(const struct ms_repository *r) {
 
 void *ms_loader(void *user) {
     struct ms_repository *r = user;
-    moire_background();
     pthread_mutex_lock(&r->lock);
     for (;;) {
         while (!r->first && !r->ends && !can_sweep(r))
@@ -224,8 +245,11 @@ void *ms_loader(void *user) {
         r->first = job->next;
         if (!r->first) r->last = NULL;
         pthread_mutex_unlock(&r->lock);
-        do_job(r, job);
         const bool loads = job->kind < JOB_BIND;
+        if (loads)
+            do_load(r, job);
+        else
+            do_job(r, job);
         free(job);
         pthread_mutex_lock(&r->lock);
         r->busy -= loads;
