@@ -21,7 +21,8 @@ struct mo_engine_cores_options {
 /* Scratch memory every worker has for kernels; grows when a tenant needs more (while the workers are held).
  */
 int mo_engine_cores_scratch(struct mo_device *device, int64_t bytes, moire_error *err);
-/* What threads beside the workers need to be where these are: spin_ns and background are the caller's to set. */
+/* What threads beside the workers need to be where these are: spin_ns and background are the caller's to set.
+ */
 struct mo_team_config mo_engine_cores_team(struct mo_device *device);
 /* Runs fn(ctx, core, worker, n) on the first n cores while no block runs; returns when all have.  The
  * neighbours wait meanwhile, so keep it short. */

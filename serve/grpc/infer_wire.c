@@ -15,7 +15,7 @@
 enum { RAW_INPUT_CONTENTS = 7, WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 
 /* A field of a message: all of it, and what stands behind its tag and length. */
-struct field {
+struct wire_field {
     const char *from, *data, *end;
     bool is_raw;
 };
@@ -31,9 +31,9 @@ static bool read_varint(const char **at, const char *end, uint64_t *out) {
 }
 
 /* The field at `at`; false: there is none, or no whole one. */
-static bool next_field(const char *at, const char *end, struct field *f) {
+static bool next_field(const char *at, const char *end, struct wire_field *f) {
     uint64_t tag, n = 0;
-    *f = (struct field){.from = at};
+    *f = (struct wire_field){.from = at};
     if (!read_varint(&at, end, &tag)) return false;
     switch (tag & 7) {
     case WIRE_VARINT:
@@ -61,7 +61,7 @@ static bool next_field(const char *at, const char *end, struct field *f) {
 
 /* How many raw tensors there are, and the bytes of all other fields.  false: malformed. */
 static bool survey(const char *from, const char *end, size_t *n_raw, size_t *rest) {
-    struct field f;
+    struct wire_field f;
     *n_raw = *rest = 0;
     for (const char *at = from; at < end; at = f.end) {
         if (!next_field(at, end, &f)) return false;
@@ -72,7 +72,7 @@ static bool survey(const char *from, const char *end, size_t *n_raw, size_t *res
 }
 
 static void split(const char *from, const char *end, ProtobufCBinaryData *raw, char *rest) {
-    struct field f;
+    struct wire_field f;
     for (const char *at = from; at < end && next_field(at, end, &f); at = f.end) {
         const size_t n = (size_t)(f.end - (f.is_raw ? f.data : f.from));
         if (f.is_raw) {
