@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "serve/server.h"
 
+#include <errno.h>
 #include <jansson.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -13,38 +14,13 @@
 #include "serve/protocol/fault.h"
 #include "serve/server_impl.h"
 
-/* RECORDED: events that each core remembers with --record, 64 bytes each. */
-enum { DRAIN_SECONDS = 30, RECORDED = 1 << 20 };
-
-/* --- log --- */
-void ms_server_log(void *user, int level, const char *line) {
-    static const char *const names[] = {"error", "warning", "info", "debug"};
-    const struct ms_server *s = user;
-    if (level < 0 || level >= MOIRE_LOG_DEBUG) return;
-    if (!s->options.json_log) {
-        fprintf(stderr, "moire serve: %s%s%s\n", level < MOIRE_LOG_INFO ? names[level] : "",
-                level < MOIRE_LOG_INFO ? ": " : "", line);
-        return;
-    }
-    struct timespec t;
-    struct tm utc;
-    char at[32];
-    clock_gettime(CLOCK_REALTIME, &t);
-    strftime(at, sizeof at, "%Y-%m-%dT%H:%M:%S", gmtime_r(&t.tv_sec, &utc));
-    struct ms_bytes b = {0};
-    ms_bytes_print(&b, "{\"time\":\"%s.%03ldZ\",\"level\":\"%s\",\"message\":", at, t.tv_nsec / 1000000,
-                   names[level]);
-    ms_bytes_quote(&b, line);
-    ms_bytes_print(&b, "}\n");
-    if (!b.failed) fwrite(b.at, 1, b.n, stderr);
-    ms_bytes_free(&b);
-}
+enum { DRAIN_SECONDS = 30 };
 
 /* A file that was to be read again, and cannot be. */
 static void log_kept(struct ms_server *s, const moire_error *err) {
     char line[sizeof err->message + 40];
     snprintf(line, sizeof line, "what was read before stays in use: %s", err->message);
-    ms_server_log(s, MOIRE_LOG_ERROR, line);
+    ms_log_line(&s->log, MOIRE_LOG_ERROR, line);
 }
 
 /* --- start and stop --- */
@@ -54,9 +30,9 @@ static int start_runtime(struct ms_server *s, moire_error *err) {
     c.threads = s->options.threads;
     c.policy = s->options.policy;
     c.store = s->options.store;
-    c.log = ms_server_log;
-    c.log_user = s;
-    c.record = s->options.record ? RECORDED : 0;
+    c.log = ms_log_line;
+    c.log_user = &s->log;
+    c.record = s->options.record ? s->options.record_events : 0;
     return moire_runtime_create(&c, &s->runtime, err);
 }
 
@@ -64,9 +40,37 @@ static int start_repository(struct ms_server *s, moire_error *err) {
     const struct ms_repository_options o = {.folder = s->options.repository,
                                             .runtime = s->runtime,
                                             .is_explicit = !strcmp(s->options.mode, "explicit"),
-                                            .log = ms_server_log,
-                                            .log_user = s};
+                                            .log = ms_log_line,
+                                            .log_user = &s->log,
+                                            .logger = &s->log,
+                                            .trace = s->trace,
+                                            .regions = s->regions,
+                                            .has_shared_memory = s->options.shared_memory != NULL};
     return ms_repository_start(&o, &s->repository, err);
+}
+
+/* A recording that cannot be written is better known before the run than after it. */
+static int check_record(const struct ms_server *s, moire_error *err) {
+    FILE *f = s->options.record ? fopen(s->options.record, "ae") : NULL;
+    if (s->options.record && !f)
+        return ms_fail(err, MOIRE_EIO, "--record %.300s cannot be written: %s", s->options.record,
+                       strerror(errno));
+    if (f) fclose(f);
+    return MOIRE_OK;
+}
+
+/* Regions have names that all clients share: who may use one model must not read what another's client has
+ * there. */
+static int open_extensions(struct ms_server *s, moire_error *err) {
+    const struct ms_server_options *o = &s->options;
+    if (o->shared_memory && s->access)
+        return ms_fail(err, MOIRE_EINVAL,
+                       "--shared-memory is for clients that trust each other: not with tokens");
+    int rc = ms_trace_open(o->trace_file, &s->trace, err);
+    if (!rc) rc = check_record(s, err);
+    if (!rc && !(s->regions = ms_regions_open(o->shared_memory, (size_t)o->body_bytes)))
+        rc = ms_fail(err, MOIRE_ENOMEM, "no memory for the server");
+    return rc;
 }
 
 int ms_server_start(const struct ms_server_options *options, struct ms_server **out, moire_error *err) {
@@ -79,7 +83,9 @@ int ms_server_start(const struct ms_server_options *options, struct ms_server **
         return ms_fail(err, MOIRE_EIO, "the model repository %.300s is no folder that can be read",
                        options->repository);
     }
+    s->log.json = options->json_log;
     int rc = ms_server_guard(s, err);
+    if (!rc) rc = open_extensions(s, err);
     if (!rc) rc = start_runtime(s, err);
     if (!rc) rc = start_repository(s, err);
     if (!rc) rc = ms_server_listen(s, err);
@@ -94,7 +100,7 @@ static void write_record(struct ms_server *s) {
     char line[sizeof err.message];
     const int rc = moire_record(s->runtime, s->options.record, &err);
     snprintf(line, sizeof line, "recorded in %.300s; `moire whatif` replays it", s->options.record);
-    ms_server_log(s, rc ? MOIRE_LOG_ERROR : MOIRE_LOG_INFO, rc ? err.message : line);
+    ms_log_line(&s->log, rc ? MOIRE_LOG_ERROR : MOIRE_LOG_INFO, rc ? err.message : line);
 }
 
 void ms_server_stop(struct ms_server *s) {
@@ -108,6 +114,8 @@ void ms_server_stop(struct ms_server *s) {
     if (s->runtime && s->options.record) write_record(s);
     if (s->repository) ms_repository_stop(s->repository);
     moire_runtime_destroy(s->runtime, 1);
+    ms_trace_close(s->trace);
+    ms_regions_close(s->regions);
     ms_server_remove_files(s);
     free(s);
 }
@@ -189,8 +197,8 @@ int ms_server_run(const struct ms_server_options *options, moire_error *err) {
         ms_supervisor_tell(options->supervisor, MS_TOLD_READY);
         wait_for_end(s, &signals);
         ms_supervisor_tell(options->supervisor, MS_TOLD_STOPPING);
-        ms_server_log(s, MOIRE_LOG_INFO,
-                      "ends when what it has taken is answered; a second signal ends it at once");
+        ms_log_line(&s->log, MOIRE_LOG_INFO,
+                    "ends when what it has taken is answered; a second signal ends it at once");
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (s) ms_server_stop(s);

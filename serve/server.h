@@ -14,7 +14,10 @@ struct ms_server_options {
     int http_port, metrics_port, grpc_port, control_port; /* 0: any that is free; -1: none */
     struct ms_tls_files tls;                              /* certificate NULL: none */
     const char *supervisor;                               /* NOTIFY_SOCKET of systemd, or NULL */
-    const char *record;                                   /* NULL: nothing is recorded */
+    const char *shared_memory; /* prefix of keys that clients may register; NULL: none */
+    const char *trace_file;    /* NULL: clients can trace nothing */
+    const char *record;        /* written at the end by moire_record(); NULL: nothing is */
+    int64_t record_events;     /* that every core remembers for it */
     int threads, poll_seconds;
     int64_t body_bytes;
     int log_verbose; /* 1: a line for each request */

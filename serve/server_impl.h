@@ -4,6 +4,9 @@
 #define MS_SERVER_IMPL_H
 #include "serve/grpc/grpc.h"
 #include "serve/http/http.h"
+#include "serve/protocol/log.h"
+#include "serve/repository/query_trace.h"
+#include "serve/repository/regions.h"
 #include "serve/server.h"
 
 enum ms_socket_file { MS_FILE_HTTP, MS_FILE_GRPC, MS_FILE_CONTROL, MS_SOCKET_FILES };
@@ -14,14 +17,14 @@ struct ms_server {
     struct ms_repository *repository;
     struct ms_tls *tls;       /* NULL: none */
     struct ms_access *access; /* NULL: no tokens */
+    struct ms_log log;
+    struct ms_trace *trace;
+    struct ms_regions *regions;
     struct ms_http http;
     struct ms_grpc grpc;
     int port[MS_TCP_PORTS];
     bool owns[MS_SOCKET_FILES]; /* the socket file is this server's */
 };
-
-/* server.c */
-void ms_server_log(void *server, int level, const char *line);
 
 /* server_listen.c.  Reads certificates and tokens; opens the sockets, once the runtime and the repository are
  * there; takes socket files away. */

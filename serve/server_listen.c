@@ -73,7 +73,7 @@ static int listen_grpc(struct ms_server *s, moire_error *err) {
     if (rc == MOIRE_EUNSUPPORTED) {
         char line[sizeof err->message + 40];
         snprintf(line, sizeof line, "no gRPC, HTTP only: %s", err->message);
-        ms_server_log(s, MOIRE_LOG_WARN, line);
+        ms_log_line(&s->log, MOIRE_LOG_WARN, line);
         return MOIRE_OK;
     }
     s->grpc.tls = s->tls;

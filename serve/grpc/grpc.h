@@ -204,6 +204,21 @@ struct ms_method {
 };
 const struct ms_method *ms_method_find(const char *path); /* NULL: there is none */
 
+/* The answer is that document, which is taken over. */
+int ms_grpc_answer(struct ms_item *item, json_t *document, moire_error *err);
+
+/* grpc_settings.c */
+int ms_grpc_trace(struct ms_item *item, moire_error *err);
+int ms_grpc_log(struct ms_item *item, moire_error *err);
+
+/* grpc_regions.c */
+int ms_grpc_regions(struct ms_item *item, moire_error *err);
+int ms_grpc_register(struct ms_item *item, moire_error *err);
+int ms_grpc_unregister(struct ms_item *item, moire_error *err);
+int ms_grpc_no_regions(struct ms_item *item, moire_error *err);
+int ms_grpc_no_register(struct ms_item *item, moire_error *err);
+int ms_grpc_no_unregister(struct ms_item *item, moire_error *err);
+
 /* grpc_infer.c */
 int ms_grpc_infer(struct ms_item *item, moire_error *err);
 void ms_grpc_pack_infer(struct ms_item *item);

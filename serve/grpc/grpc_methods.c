@@ -12,8 +12,7 @@ static struct ms_repository *repository_of(const struct ms_item *item) {
     return item->call->connection->door->repository;
 }
 
-/* The answer is that document, which is taken over. */
-static int answer(struct ms_item *item, json_t *document, moire_error *err) {
+int ms_grpc_answer(struct ms_item *item, json_t *document, moire_error *err) {
     item->answer = document ? ms_message_of_json(item->call->method->answer, document) : NULL;
     json_decref(document);
     return item->answer ? MOIRE_OK : ms_fail(err, MOIRE_ENOMEM, "no memory for the answer");
@@ -32,11 +31,11 @@ static bool is_model_serving(const struct ms_item *item, struct ms_model *m) {
 }
 
 static int live(struct ms_item *item, moire_error *err) {
-    return answer(item, json_pack("{s:b}", "live", 1), err);
+    return ms_grpc_answer(item, json_pack("{s:b}", "live", 1), err);
 }
 
 static int ready(struct ms_item *item, moire_error *err) {
-    return answer(item, json_pack("{s:b}", "ready", is_serving(item)), err);
+    return ms_grpc_answer(item, json_pack("{s:b}", "ready", is_serving(item)), err);
 }
 
 /* The requests that name a model have the same fields, but for those of loads. */
@@ -50,7 +49,8 @@ static int model_ready(struct ms_item *item, moire_error *err) {
     const int rc = ms_repository_take(repository_of(item), r->name, version_of(r->version), &m, err);
     if (rc == MOIRE_EINVAL) return rc;
     *err = (moire_error){0};
-    return answer(item, json_pack("{s:b}", "ready", !rc && is_model_serving(item, m)), err); /* none: not */
+    return ms_grpc_answer(item, json_pack("{s:b}", "ready", !rc && is_model_serving(item, m)),
+                          err); /* none: not */
 }
 
 /* Service "": the server; else a model's name, or this protocol's. */
@@ -67,12 +67,12 @@ static int health(struct ms_item *item, moire_error *err) {
         if (rc) return rc;
         serving = is_model_serving(item, m);
     }
-    return answer(item, json_pack("{s:s}", "status", serving ? "SERVING" : "NOT_SERVING"), err);
+    return ms_grpc_answer(item, json_pack("{s:s}", "status", serving ? "SERVING" : "NOT_SERVING"), err);
 }
 
 /* --- documents --- */
 static int server(struct ms_item *item, moire_error *err) {
-    return answer(item, ms_document_server(), err);
+    return ms_grpc_answer(item, ms_document_server(repository_of(item)), err);
 }
 
 /* What a list tells is cut to the models that the client has a right on. */
@@ -90,13 +90,13 @@ static int document(struct ms_item *item, of_model makes, json_t **out, moire_er
 static int model(struct ms_item *item, moire_error *err) {
     json_t *made;
     const int rc = document(item, ms_document_model, &made, err);
-    return rc ? rc : answer(item, made, err);
+    return rc ? rc : ms_grpc_answer(item, made, err);
 }
 
 static int config(struct ms_item *item, moire_error *err) {
     json_t *made;
     const int rc = document(item, ms_document_config, &made, err);
-    return rc ? rc : answer(item, json_pack("{s:o}", "config", made), err);
+    return rc ? rc : ms_grpc_answer(item, json_pack("{s:o}", "config", made), err);
 }
 
 static int statistics(struct ms_item *item, moire_error *err) {
@@ -104,14 +104,14 @@ static int statistics(struct ms_item *item, moire_error *err) {
     const Inference__ModelStatisticsRequest *r = (const void *)item->request;
     const int rc = document(item, ms_document_stats, &made, err);
     if (!rc && !*r->name) filter(item, json_object_get(made, "model_stats"));
-    return rc ? rc : answer(item, made, err);
+    return rc ? rc : ms_grpc_answer(item, made, err);
 }
 
 static int index_of(struct ms_item *item, moire_error *err) {
     const Inference__RepositoryIndexRequest *r = (const void *)item->request;
     json_t *index = ms_document_index(repository_of(item), r->ready);
     filter(item, index);
-    return answer(item, json_pack("{s:o}", "models", index), err);
+    return ms_grpc_answer(item, json_pack("{s:o}", "models", index), err);
 }
 
 /* --- loads --- */
@@ -164,6 +164,20 @@ static const struct ms_method methods[] = {
     {"ModelConfig", TYPES(model_config), MS_RIGHT_MODEL, NAMES(ModelConfig, name), false, config, NULL},
     {"ModelStatistics", TYPES(model_statistics), MS_RIGHT_TOKEN, NAMES(ModelStatistics, name), false,
      statistics, NULL},
+    {"SystemSharedMemoryStatus", TYPES(system_shared_memory_status), MS_RIGHT_TOKEN, NOWHERE, false,
+     ms_grpc_regions, NULL},
+    {"SystemSharedMemoryRegister", TYPES(system_shared_memory_register), MS_RIGHT_TOKEN, NOWHERE, false,
+     ms_grpc_register, NULL},
+    {"SystemSharedMemoryUnregister", TYPES(system_shared_memory_unregister), MS_RIGHT_TOKEN, NOWHERE, false,
+     ms_grpc_unregister, NULL},
+    {"CudaSharedMemoryStatus", TYPES(cuda_shared_memory_status), MS_RIGHT_TOKEN, NOWHERE, false,
+     ms_grpc_no_regions, NULL},
+    {"CudaSharedMemoryRegister", TYPES(cuda_shared_memory_register), MS_RIGHT_TOKEN, NOWHERE, false,
+     ms_grpc_no_register, NULL},
+    {"CudaSharedMemoryUnregister", TYPES(cuda_shared_memory_unregister), MS_RIGHT_TOKEN, NOWHERE, false,
+     ms_grpc_no_unregister, NULL},
+    {"TraceSetting", TYPES(trace_setting), MS_RIGHT_CONTROL, NOWHERE, false, ms_grpc_trace, NULL},
+    {"LogSettings", TYPES(log_settings), MS_RIGHT_CONTROL, NOWHERE, false, ms_grpc_log, NULL},
     {"RepositoryIndex", TYPES(repository_index), MS_RIGHT_TOKEN, NOWHERE, false, index_of, NULL},
     {"RepositoryModelLoad", TYPES(repository_model_load), MS_RIGHT_CONTROL, NOWHERE, false, load,
      pack_nothing},

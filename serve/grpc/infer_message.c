@@ -95,16 +95,51 @@ static int read_type(const input_message *m, struct ms_input *in, moire_error *e
     return MOIRE_OK;
 }
 
+static int parameter_whole(const char *key, const Inference__InferParameter *p, int64_t *out,
+                           moire_error *err) {
+    if (p && p->parameter_choice_case == INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_INT64_PARAM)
+        *out = p->int64_param;
+    else if (p && p->parameter_choice_case == INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_UINT64_PARAM)
+        *out = p->uint64_param > INT64_MAX ? INT64_MAX : (int64_t)p->uint64_param;
+    else
+        *out = -1;
+    return *out < 0 ? ms_fail(err, MOIRE_EINVAL, "\"%s\" of the request is no whole number from 0", key)
+                    : MOIRE_OK;
+}
+
+/* A parameter that says where a tensor lies, or another. */
+static int read_place(char *key, Inference__InferParameter *v, struct ms_place *out, moire_error *err) {
+    int64_t *number = !strcmp(key, "shared_memory_offset")      ? &out->offset
+                      : !strcmp(key, "shared_memory_byte_size") ? &out->bytes
+                                                                : NULL;
+    if (number) return parameter_whole(key, v, number, err);
+    if (strcmp(key, "shared_memory_region") != 0) return MOIRE_OK;
+    if (!v || v->parameter_choice_case != INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_STRING_PARAM)
+        return ms_fail(err, MOIRE_EINVAL, "\"%s\" must be a string_param", key);
+    out->region = v->string_param;
+    return MOIRE_OK;
+}
+
+static bool is_elsewhere(const input_message *m) {
+    for (size_t i = 0; i < m->n_parameters; i++)
+        if (!strcmp(m->parameters[i]->key, "shared_memory_region")) return true;
+    return false;
+}
+
 static int read_input(const input_message *m, const ProtobufCBinaryData *raw, struct ms_input *in,
                       moire_error *err) {
     int rc = read_type(m, in, err);
     if (rc) return rc;
-    for (size_t i = 0; i < m->n_parameters; i++)
-        if (!strncmp(m->parameters[i]->key, "shared_memory", 13))
-            return ms_fail(err, MOIRE_EUNSUPPORTED, "input '%.100s': shared memory is not served", m->name);
+    for (size_t i = 0; i < m->n_parameters && !rc; i++)
+        rc = read_place(m->parameters[i]->key, m->parameters[i]->value, &in->place, err);
+    if (rc) return rc;
     const int64_t count = ms_elements(&in->tensor);
     if (count < 0) return ms_fail(err, MOIRE_EINVAL, "input '%.100s': its shape is no shape", m->name);
     in->tensor.bytes = (size_t)count * ms_type_bytes(in->tensor.dtype);
+    if (in->place.region && m->contents)
+        return ms_fail(err, MOIRE_EINVAL,
+                       "input '%.100s' has contents and shared memory; one of them is right", m->name);
+    if (in->place.region) return MOIRE_OK;
     if (raw && m->contents)
         return ms_fail(err, MOIRE_EINVAL,
                        "input '%.100s' has contents and raw contents; one of them is right", m->name);
@@ -121,13 +156,19 @@ static int read_input(const input_message *m, const ProtobufCBinaryData *raw, st
 static int read_inputs(const Inference__ModelInferRequest *m, struct ms_request *out, moire_error *err) {
     if (m->n_inputs > MS_PORTS || m->n_outputs > MS_PORTS)
         return ms_fail(err, MOIRE_EINVAL, "a request may have %d inputs and outputs", MS_PORTS);
-    if (m->n_raw_input_contents && m->n_raw_input_contents != m->n_inputs)
-        return ms_fail(err, MOIRE_EINVAL, "the request has %zu inputs and %zu raw_input_contents",
-                       m->n_inputs, m->n_raw_input_contents);
+    size_t raw = 0, elsewhere = 0;
+    for (size_t i = 0; i < m->n_inputs; i++)
+        elsewhere += is_elsewhere(m->inputs[i]);
+    if (m->n_raw_input_contents && m->n_raw_input_contents != m->n_inputs - elsewhere)
+        return ms_fail(err, MOIRE_EINVAL,
+                       "the request has %zu inputs that are not in shared memory and %zu raw_input_contents",
+                       m->n_inputs - elsewhere, m->n_raw_input_contents);
     int rc = MOIRE_OK;
-    for (size_t i = 0; i < m->n_inputs && !rc; i++)
-        rc = read_input(m->inputs[i], m->n_raw_input_contents ? &m->raw_input_contents[i] : NULL,
+    for (size_t i = 0; i < m->n_inputs && !rc; i++) {
+        const bool takes = m->n_raw_input_contents && !is_elsewhere(m->inputs[i]);
+        rc = read_input(m->inputs[i], takes ? &m->raw_input_contents[raw++] : NULL,
                         &out->input[out->n_inputs++], err);
+    }
     return rc;
 }
 
@@ -136,8 +177,8 @@ static int read_output_parameters(const Inference__ModelInferRequest__InferReque
     for (size_t k = 0; k < o->n_parameters; k++) {
         const char *key = o->parameters[k]->key;
         const Inference__InferParameter *v = o->parameters[k]->value;
-        if (!strncmp(key, "shared_memory", 13))
-            return ms_fail(err, MOIRE_EUNSUPPORTED, "output '%.100s': shared memory is not served", o->name);
+        const int rc = read_place(o->parameters[k]->key, o->parameters[k]->value, &wanted->place, err);
+        if (rc) return rc;
         if (strcmp(key, "classification") != 0) continue;
         if (!v || v->parameter_choice_case != INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_INT64_PARAM ||
             v->int64_param < 1)
@@ -162,15 +203,7 @@ static int read_outputs(const Inference__ModelInferRequest *m, struct ms_request
 
 /* --- the request --- */
 static int whole_of(const Inference__ModelInferRequest__ParametersEntry *e, int64_t *out, moire_error *err) {
-    const Inference__InferParameter *p = e->value;
-    if (p && p->parameter_choice_case == INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_INT64_PARAM)
-        *out = p->int64_param;
-    else if (p && p->parameter_choice_case == INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_UINT64_PARAM)
-        *out = p->uint64_param > INT64_MAX ? INT64_MAX : (int64_t)p->uint64_param;
-    else
-        *out = -1;
-    return *out < 0 ? ms_fail(err, MOIRE_EINVAL, "\"%s\" of the request is no whole number from 0", e->key)
-                    : MOIRE_OK;
+    return parameter_whole(e->key, e->value, out, err);
 }
 
 /* Number 0: no sequence. */
@@ -226,7 +259,8 @@ int ms_infer_message_write(const struct ms_response *r, struct ms_infer_message 
         out->tensor[i].n_shape = (size_t)t->rank;
         out->tensor[i].shape = (int64_t *)(uintptr_t)t->shape;
         out->tensors[i] = &out->tensor[i];
-        out->raw[i] = (ProtobufCBinaryData){.len = t->bytes, .data = t->data};
+        out->raw[i] = r->output[i].is_elsewhere ? (ProtobufCBinaryData){0}
+                                                : (ProtobufCBinaryData){.len = t->bytes, .data = t->data};
     }
     out->message.n_outputs = out->message.n_raw_output_contents = (size_t)r->n_outputs;
     out->message.outputs = out->tensors;

@@ -148,4 +148,16 @@ void ms_http_page(struct ms_exchange *x);
 void ms_http_watch(struct ms_exchange *x);
 void ms_http_all_stats(struct ms_exchange *x);
 void ms_http_metrics(struct ms_exchange *x);
+/* http_regions.c */
+void ms_http_regions(struct ms_exchange *x);
+void ms_http_register(struct ms_exchange *x);
+void ms_http_unregister(struct ms_exchange *x);
+void ms_http_no_regions(struct ms_exchange *x);
+void ms_http_no_register(struct ms_exchange *x);
+void ms_http_no_unregister(struct ms_exchange *x);
+/* http_settings.c */
+void ms_http_trace(struct ms_exchange *x);
+void ms_http_set_trace(struct ms_exchange *x);
+void ms_http_log(struct ms_exchange *x);
+void ms_http_set_log(struct ms_exchange *x);
 #endif

@@ -5,7 +5,7 @@
 #include "serve/repository/documents.h"
 
 void ms_http_server(struct ms_exchange *x) {
-    ms_http_answer(x, ms_document_server());
+    ms_http_answer(x, ms_document_server(x->http->repository));
 }
 
 typedef int (*of_model)(struct ms_repository *repository, const char *name, const char *version, json_t **out,

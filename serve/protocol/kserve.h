@@ -21,15 +21,23 @@ size_t ms_type_bytes(moire_dtype type);
 /* Elements of its shape; -1: a dimension is negative, or they are more than any memory holds. */
 int64_t ms_elements(const moire_tensor *tensor);
 
+/* Where a tensor lies that is not in the message: shared memory of the client. */
+struct ms_place {
+    const char *region; /* NULL: it is in the message */
+    int64_t offset, bytes;
+};
+
 struct ms_input {
     const char *name;
-    moire_tensor tensor;
+    moire_tensor tensor; /* without data where it lies elsewhere */
+    struct ms_place place;
     void *owned; /* its data, where they came as JSON */
 };
 
 struct ms_wanted {
     const char *name;
     bool binary;
+    struct ms_place place;
     int64_t classes; /* that many of its highest values, as text; 0: the tensor */
 };
 
@@ -56,7 +64,7 @@ int ms_parameter_check(const char *name, moire_error *err);
 struct ms_output {
     const char *name;
     moire_tensor tensor;
-    bool binary;
+    bool binary, is_elsewhere; /* is_elsewhere: the message has its shape only */
 };
 struct ms_response {
     const char *model, *version, *id;

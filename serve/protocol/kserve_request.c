@@ -29,6 +29,25 @@ static int text_of(const struct parser *p, const json_t *object, const char *key
     return rc;
 }
 
+static int whole_of(const struct parser *p, const json_t *object, const char *key, int64_t *out) {
+    const json_t *v;
+    const int rc = member(p, object, key, JSON_INTEGER, &v);
+    if (rc || !v) return rc;
+    *out = json_integer_value(v);
+    if (*out < 0) return ms_fail(p->err, MOIRE_EINVAL, "\"%s\" of the request is negative", key);
+    return MOIRE_OK;
+}
+
+/* Where the tensor of an input or an output lies, by its parameters. */
+static int read_place(const struct parser *p, const json_t *object, struct ms_place *out) {
+    const json_t *parameters;
+    int rc = member(p, object, "parameters", JSON_OBJECT, &parameters);
+    if (!rc) rc = text_of(p, parameters, "shared_memory_region", &out->region);
+    if (!rc) rc = whole_of(p, parameters, "shared_memory_offset", &out->offset);
+    if (!rc) rc = whole_of(p, parameters, "shared_memory_byte_size", &out->bytes);
+    return rc;
+}
+
 static int read_shape(const struct parser *p, const json_t *object, struct ms_input *in) {
     const json_t *shape;
     int rc = member(p, object, "shape", JSON_ARRAY, &shape);
@@ -68,8 +87,10 @@ static int read_data(struct parser *p, const json_t *object, struct ms_input *in
     const json_t *parameters, *data = json_object_get(object, "data");
     const int rc = member(p, object, "parameters", JSON_OBJECT, &parameters);
     if (rc) return rc;
-    if (json_object_get(parameters, "shared_memory_region"))
-        return ms_fail(p->err, MOIRE_EUNSUPPORTED, "input '%.100s': shared memory is not served", in->name);
+    if (in->place.region && !data && !json_object_get(parameters, "binary_data_size")) return MOIRE_OK;
+    if (in->place.region)
+        return ms_fail(p->err, MOIRE_EINVAL,
+                       "input '%.100s' has data and shared memory; one of them is right", in->name);
     const json_t *size = json_object_get(parameters, "binary_data_size");
     if (size && data)
         return ms_fail(p->err, MOIRE_EINVAL,
@@ -97,10 +118,11 @@ static int read_input(struct parser *p, const json_t *object, size_t body) {
     if (in->tensor.dtype == MOIRE_STRING)
         return ms_fail(p->err, MOIRE_EINVAL, "input '%.100s': no model here takes BYTES", in->name);
     rc = read_shape(p, object, in);
+    if (!rc) rc = read_place(p, object, &in->place);
     if (rc) return rc;
     const int64_t count = ms_elements(&in->tensor);
     const int64_t size = (int64_t)ms_type_bytes(in->tensor.dtype);
-    if (count < 0 || count > (int64_t)body * 8 / size)
+    if (count < 0 || (count > (int64_t)body * 8 / size && !in->place.region))
         return ms_fail(p->err, MOIRE_EINVAL,
                        "input '%.100s': its shape has more elements than the request has bytes for",
                        in->name);
@@ -115,15 +137,6 @@ static int flag_of(const struct parser *p, const json_t *object, const char *key
     return ms_fail(p->err, MOIRE_EINVAL, "\"%s\" of the request must be true or false", key);
 }
 
-static int whole_of(const struct parser *p, const json_t *object, const char *key, int64_t *out) {
-    const json_t *v;
-    const int rc = member(p, object, key, JSON_INTEGER, &v);
-    if (rc || !v) return rc;
-    *out = json_integer_value(v);
-    if (*out < 0) return ms_fail(p->err, MOIRE_EINVAL, "\"%s\" of the request is negative", key);
-    return MOIRE_OK;
-}
-
 static int read_output(struct parser *p, const json_t *object) {
     struct ms_wanted *out = &p->r->output[p->r->n_outputs++];
     const json_t *parameters;
@@ -131,9 +144,8 @@ static int read_output(struct parser *p, const json_t *object) {
     if (!rc) rc = member(p, object, "parameters", JSON_OBJECT, &parameters);
     if (rc) return rc;
     if (!out->name) return ms_fail(p->err, MOIRE_EINVAL, "an output needs a \"name\"");
-    if (json_object_get(parameters, "shared_memory_region"))
-        return ms_fail(p->err, MOIRE_EUNSUPPORTED, "output '%.100s': shared memory is not served", out->name);
-    rc = whole_of(p, parameters, "classification", &out->classes);
+    rc = read_place(p, object, &out->place);
+    if (!rc) rc = whole_of(p, parameters, "classification", &out->classes);
     if (rc) return rc;
     return flag_of(p, parameters, "binary_data", p->r->binary, &out->binary);
 }

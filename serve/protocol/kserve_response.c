@@ -14,9 +14,11 @@ static int write_output(const struct ms_output *out, struct ms_bytes *to, moire_
     ms_bytes_print(to, ",\"datatype\":\"%s\",\"shape\":[", type);
     for (int i = 0; i < out->tensor.rank; i++)
         ms_bytes_print(to, "%s%" PRId64, i ? "," : "", out->tensor.shape[i]);
-    ms_bytes_print(to, "],");
     int rc = MOIRE_OK;
-    if (out->binary) {
+    ms_bytes_print(to, out->is_elsewhere ? "]" : "],");
+    if (out->is_elsewhere) {
+        /* its client reads it where it lies */
+    } else if (out->binary) {
         ms_bytes_print(to, "\"parameters\":{\"binary_data_size\":%zu}", out->tensor.bytes);
     } else {
         ms_bytes_print(to, "\"data\":");
@@ -42,11 +44,12 @@ int ms_response_write(const struct ms_response *r, struct ms_bytes *to, size_t *
         if (i) ms_bytes_print(to, ",");
         const int rc = write_output(&r->output[i], to, err);
         if (rc) return rc;
-        binary |= r->output[i].binary;
+        binary |= r->output[i].binary && !r->output[i].is_elsewhere;
     }
     ms_bytes_print(to, "]}");
     *json_bytes = binary ? to->n - begin : 0;
     for (int i = 0; i < r->n_outputs; i++)
-        if (r->output[i].binary) ms_bytes_put(to, r->output[i].tensor.data, r->output[i].tensor.bytes);
+        if (r->output[i].binary && !r->output[i].is_elsewhere)
+            ms_bytes_put(to, r->output[i].tensor.data, r->output[i].tensor.bytes);
     return to->failed ? ms_fail(err, MOIRE_ENOMEM, "no memory for the answer") : MOIRE_OK;
 }

@@ -16,10 +16,14 @@ static int take_ready(struct ms_repository *r, const char *name, const char *ver
     return MOIRE_EINVAL;
 }
 
-json_t *ms_document_server(void) {
-    return json_pack("{s:s, s:s, s:[s,s,s,s,s]}", "name", "moire", "version", moire_version(), "extensions",
-                     "binary_tensor_data", "model_repository", "model_configuration", "statistics",
-                     "schedule_policy");
+json_t *ms_document_server(const struct ms_repository *r) {
+    json_t *extensions =
+        json_pack("[s,s,s,s,s,s,s,s,s]", "binary_tensor_data", "classification", "model_configuration",
+                  "model_repository", "model_repository(unload_dependents)", "schedule_policy", "statistics",
+                  "trace", "logging");
+    if (r->options.has_shared_memory) json_array_append_new(extensions, json_string("system_shared_memory"));
+    return json_pack("{s:s, s:s, s:o}", "name", "moire", "version", moire_version(), "extensions",
+                     extensions);
 }
 
 /* --- ports --- */

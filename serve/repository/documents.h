@@ -8,7 +8,7 @@
 #define MS_DOCUMENTS_H
 #include "serve/repository/repository.h"
 
-json_t *ms_document_server(void);
+json_t *ms_document_server(const struct ms_repository *repository);
 /* Returns: MOIRE_OK; MOIRE_ESTALE: there is no such model; MOIRE_EINVAL: it is not ready. */
 int ms_document_model(struct ms_repository *repository, const char *name, const char *version, json_t **out,
                       moire_error *err);

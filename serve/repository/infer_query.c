@@ -9,10 +9,33 @@
 #include <string.h>
 #include <time.h>
 #include "serve/protocol/fault.h"
+#include "serve/protocol/log.h"
 #include "serve/repository/classification.h"
+#include "serve/repository/query_impl.h"
+#include "serve/repository/query_trace.h"
+#include "serve/repository/repository_impl.h"
 
 static int64_t now(const struct ms_query *q) {
     return moire_now(q->model->repository->options.runtime);
+}
+
+/* To the trace and the log, where somebody wants it. */
+static void tell(const struct ms_query *q, const struct ms_model *m, int64_t ended) {
+    const struct ms_repository_options *o = &m->repository->options;
+    const struct ms_traced t = {.model = q->model_name,
+                                .version = q->model_version,
+                                .id = q->request.id,
+                                .request_start = q->begun_ns,
+                                .queue_start = q->submitted_ns,
+                                .compute_start = q->error.code ? 0 : q->begun_ns + q->queue_ns,
+                                .output_start = q->error.code ? 0 : ended - q->copied_ns,
+                                .request_end = ended};
+    ms_trace_query(o->trace, &t);
+    if (o->logger && atomic_load_explicit(&o->logger->verbose, memory_order_relaxed))
+        ms_say(m->repository, MOIRE_LOG_DEBUG,
+               "model '%.100s' version %s, request '%.60s': %.300s after %.3f ms", q->model_name,
+               q->model_version, q->request.id ? q->request.id : "",
+               q->error.code ? q->error.message : "answered", (double)(ended - q->begun_ns) / 1e6);
 }
 
 /* The last step, whatever happened: counted, the model given back, the caller told. */
@@ -41,6 +64,8 @@ static void end(struct ms_query *q) {
     if (q->binding) q->binding->users--;
     pthread_cond_broadcast(&m->repository->changed);
     pthread_mutex_unlock(&m->repository->lock);
+    tell(q, m, ended);
+    ms_query_give_regions(q);
     struct ms_batcher *b = atomic_load(&q->batcher);
     const bool in_order = b && m->settings.batching.keeps_order;
     if (b) ms_batcher_left(b, q);
@@ -193,6 +218,7 @@ static void copy_answer(struct ms_query *q, const moire_tensor *outputs) {
         else
             copy_output(q, outputs, i, q->request.binary, &at);
     classify(q);
+    ms_query_store_regions(q);
 }
 
 /* The call that submits looks at the query after it was answered, perhaps, and so does whoever reads its
@@ -297,8 +323,10 @@ void ms_query_start(struct ms_query *q) {
     if (state != MS_READY)
         rc = ms_fail(&q->error, MOIRE_EUNLOADED, "model '%.100s' is not ready: %.300s", m->found.name,
                      m->reason);
+    if (!rc) rc = ms_query_load_regions(q);
     if (!rc) rc = order_inputs(q);
     if (!rc) rc = check_outputs(q);
+    if (!rc) rc = ms_query_take_regions(q);
     if (!rc) rc = ms_admission_take(q);
     if (rc)
         end(q);

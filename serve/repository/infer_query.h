@@ -36,7 +36,8 @@ struct ms_query {
     bool is_admitted;
     _Atomic(struct ms_batcher *) batcher; /* which it has gone through; held until it is closed */
     struct ms_queued queued;
-    int64_t copied_ns; /* that copying the answer took */
+    struct ms_region *region[MS_PORTS]; /* of outputs; NULL: none */
+    int64_t copied_ns;                  /* that copying the answer took */
     atomic_int
         parts; /* who still uses it: the call that submits, the runtime for its inputs and the answer */
     bool in_time;

@@ -52,6 +52,10 @@ struct ms_repository_options {
     bool is_explicit; /* clients load and unload; nothing is loaded until one does */
     void (*log)(void *user, int level, const char *line);
     void *log_user;
+    struct ms_log *logger; /* settings that clients change; NULL: none */
+    struct ms_trace *trace;
+    struct ms_regions *regions;
+    bool has_shared_memory; /* clients may register some there */
 };
 
 struct ms_job;

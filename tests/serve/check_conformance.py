@@ -22,6 +22,7 @@ import time
 import conformance_grpc
 import conformance_http
 import conformance_models
+import conformance_settings  # adds its cases to those of the two before
 from conformance_send import ask_grpc, ask_http, compare, kept
 from serve_bed import Bed
 
@@ -53,7 +54,7 @@ class Triton(Ports):
             [self.command, self.folder, "--model-control-mode", "explicit", "--load-model", "*",
              "--http-port", str(self.http_port), "--grpc-port", str(self.grpc_port), "--metrics-port", str(free_port())],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        end = time.monotonic() + 60
+        end = time.monotonic() + 180
         while ask_http(self.http_port, conformance_http.READY)["status"] != 200:
             assert time.monotonic() < end and self.process.poll() is None, "Triton does not start"
             time.sleep(0.2)
@@ -77,7 +78,8 @@ class Triton(Ports):
 
 class Moire(Ports, Bed):
     def __init__(self, command, folder):
-        super().__init__(command, folder, "--model-control-mode", "explicit")
+        super().__init__(command, folder, "--model-control-mode", "explicit", "--shared-memory",
+                         conformance_settings.KEY)
         for name in conformance_models.MODELS:
             if name == "same_BYTES":
                 continue  # no model that reads strings is served
@@ -90,11 +92,13 @@ class Moire(Ports, Bed):
         return answer
 
 
-def ask_all(server):
+def ask_all(server, match):
     answers = {}
     for ask, cases in ((ask_http, conformance_http.CASES), (ask_grpc, conformance_grpc.CASES)):
         for name, how, request in cases:
             assert name not in answers, f"two cases are called {name}"
+            if not re.search(match, name):
+                continue
             answer = server.ask(ask, request)
             if "Stub process" in str(answer):  # perhaps another request's doing
                 answer = server.ask(ask, request)
@@ -103,12 +107,12 @@ def ask_all(server):
 
 
 @contextlib.contextmanager
-def asked(kind, command):
-    with tempfile.TemporaryDirectory() as folder:
+def asked(kind, command, match=""):
+    with tempfile.TemporaryDirectory() as folder, conformance_settings.Memory():
         conformance_models.make(folder, kind is Triton)
         server = kind(command, folder)
         try:
-            yield ask_all(server)
+            yield ask_all(server, match)
         finally:
             server.stop()
 
@@ -136,8 +140,12 @@ def is_meant(rows, name, statuses, lines):
     return False
 
 
+def case_names():
+    return [name for name, _, _ in conformance_http.CASES + conformance_grpc.CASES]
+
+
 def check(recorded, answers, table):
-    names = [name for name, _, _ in conformance_http.CASES + conformance_grpc.CASES]
+    names = case_names()
     rows, counts = meant(), {"equal": 0, "meant": 0, "FAULT": 0}
     for name in names:
         lines = compare(recorded[name], answers[name]) if name in recorded else ["Triton was not asked; record"]
@@ -154,18 +162,29 @@ def check(recorded, answers, table):
     return counts["FAULT"] + len(stale)
 
 
+def recorded_answers():
+    with open(ANSWERS, encoding="utf-8") as f:
+        return json.load(f)
+
+
+def keep(answers):
+    lines = [f"{json.dumps(name)}: {json.dumps(answers[name])}" for name in case_names() if name in answers]
+    with open(ANSWERS, "w", encoding="utf-8") as f:
+        f.write("{\n" + ",\n".join(lines) + "\n}\n")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--moire", default="build/moire")
     parser.add_argument("--record", metavar="RUN_TRITON")
+    parser.add_argument("--match", metavar="PATTERN", default="", help="record these cases only")
     parser.add_argument("--table", action="store_true")
     o = parser.parse_args()
     if o.record:
-        with asked(Triton, o.record) as answers, open(ANSWERS, "w", encoding="utf-8") as f:
-            f.write("{\n" + ",\n".join(f"{json.dumps(k)}: {json.dumps(v)}" for k, v in answers.items()) + "\n}\n")
+        with asked(Triton, o.record, o.match) as answers:
+            keep({**(recorded_answers() if o.match else {}), **answers})
         return 0
-    with open(ANSWERS, encoding="utf-8") as f:
-        recorded = json.load(f)
+    recorded = recorded_answers()
     with asked(Moire, os.path.abspath(o.moire)) as answers:
         return 1 if check(recorded, answers, o.table) else 0
 

@@ -4,6 +4,7 @@ check-clients: $(B)/moire ## moire serve answers tritonclient as ONNX Runtime do
 	@$(VENV)/bin/python tests/serve/check_clients.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_grpc.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_http.py --moire $(B)/moire
+	@$(VENV)/bin/python tests/serve/check_extensions.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_tls.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_access.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_hostile.py --moire $(B)/moire
@@ -11,7 +12,7 @@ check-clients: $(B)/moire ## moire serve answers tritonclient as ONNX Runtime do
 	@$(VENV)/bin/python tests/serve/check_page.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_batching.py --moire $(B)/moire
 .PHONY: check-conformance
-check-conformance: $(B)/moire ## moire serve answers 450 requests as Triton did, but for the differences that are meant
+check-conformance: $(B)/moire ## moire serve answers 540 requests as Triton did, but for the differences that are meant
 	@$(VENV)/bin/python tests/serve/check_conformance.py --moire $(B)/moire
 .PHONY: check-overload
 check-overload: $(B)/moire ## a tenant sends ten times its load, malformed and cancelled: what others see

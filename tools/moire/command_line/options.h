@@ -92,15 +92,15 @@ struct mo_options {
     int candidates, control_port, cores, draws, episodes, every_nth, gpu, grpc_port, http_port, jobs, level,
         log_verbose, max_batch, metrics_port, poll_seconds, predict, repeat, repetitions, rounds, seed_count,
         splits, tenants, threads, versions;
-    int64_t batch, body_bytes, needs, seed;
+    int64_t batch, body_bytes, needs, record_events, seed;
     double budget, burst, byte_price, calibrate, expect, find_max, load, max_load, qos_ms, qps, seconds, step,
         target, tolerance, warmup;
     const char *arrivals, *cache, *calibration, *cc, *check, *classifier, *control_mode, *control_unix,
         *columns, *costs, *data, *detector, *device, *dump, *from, *gpus, *grpc_unix, *host, *html, *isa,
         *kind, *machine, *model, *models, *objective, *output, *output_dir, *pairs, *planner, *plot,
         *precision, *pressure, *process, *proxy, *recogniser, *record, *replay, *report, *repository,
-        *server_peers, *source, *slow, *stalls, *store, *svg, *tls_cert, *tls_client_ca, *tls_key,
-        *token_file, *to, *trace, *unix_path, *weights;
+        *server_peers, *shared_memory, *source, *slow, *stalls, *store, *svg, *tls_cert, *tls_client_ca,
+        *tls_key, *token_file, *to, *trace, *trace_file, *unix_path, *weights;
     struct mo_words against, cases, inputs, learned, machines, over, peers, planners, policies, processes,
         ties, vary, with;
     struct mo_wholes levels, neighbour, seeds, thread_counts, units;
