@@ -55,7 +55,6 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
         .body_bytes = o->body_bytes,
         .shared_memory = o->shared_memory,
         .trace_file = o->trace_file,
-        .record = o->record,
         .record_events = o->record_events,
         .insecure = o->insecure,
         .json_log = o->json_log,
