@@ -6,6 +6,7 @@
 #include "codegen/frontend.h"
 
 #include <string.h>
+#include "codegen/imported.h"
 #include "codegen/passes/passes.h"
 #include "codegen/prepare.h"
 #include "runtime/ops/op.h"
@@ -72,6 +73,7 @@ static int import_bound(const struct mo_env *env, struct mo_graph *g, struct mo_
                         const struct mo_frontend_options *options, moire_error *err) {
     struct mo_import im = {.env = env, .graph = g, .tmp = tmp, .model = model, .folder = folder, .err = err};
     int rc = mo_import_model(&im);
+    if (!rc && options->share) rc = mo_imported_share(options->share, g, im.symbols, err);
     if (!rc && !options->only_import) rc = mo_bind_shapes(g, im.symbols, options, err);
     return rc;
 }
@@ -87,19 +89,21 @@ static int check_operands(const struct mo_graph *g, moire_error *err) {
     return MOIRE_OK;
 }
 
+int mo_prepare(struct mo_graph *g, const struct mo_frontend_options *options, moire_error *err) {
+    int rc = mo_widen_halves(g, err);
+    if (!rc) rc = mo_infer_and_fold(g, err);
+    if (!rc && !options->no_passes) rc = mo_run_passes(g, options, err);
+    if (!rc) rc = mo_graph_check(g, err);
+    return rc ? rc : check_operands(g, err);
+}
+
 static int finish(const struct mo_env *env, struct mo_graph *g, const Onnx__ModelProto *model,
                   const char *folder, const struct mo_frontend_options *options, moire_error *err) {
     struct mo_region *tmp = mo_region_create(env);
     if (!tmp) return mo_fail(err, MOIRE_ENOMEM, "out of memory importing the model");
     int rc = import_bound(env, g, tmp, model, folder, options, err);
     mo_region_destroy(tmp);
-    if (rc || options->only_import) return rc;
-    rc = mo_widen_halves(g, err);
-    if (!rc) rc = mo_infer_and_fold(g, err);
-    if (!rc && !options->no_passes) rc = mo_run_passes(g, options, err);
-    if (!rc) rc = mo_graph_check(g, err);
-    if (!rc) rc = check_operands(g, err);
-    return rc;
+    return rc || options->only_import ? rc : mo_prepare(g, options, err);
 }
 
 /* `owned`: bytes that are given back as soon as they are unpacked, so that a model is in memory twice at

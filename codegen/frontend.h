@@ -4,6 +4,14 @@
 #define MO_FRONTEND_H
 #include "runtime/graph/graph.h"
 
+/* Plans of one model at several shapes share its constants (codegen/imported.h). */
+struct mo_imported;
+struct mo_weights;
+struct mo_frontend_share {
+    struct mo_imported *imported; /* of this model; NULL: it is made, and the caller's, also on failure */
+    struct mo_weights *weights;   /* packed ones */
+};
+
 struct mo_frontend_options {
     const moire_shape *shapes; /* bindings of symbolic or unknown input shapes */
     int n_shapes;
@@ -12,6 +20,7 @@ struct mo_frontend_options {
     bool no_passes;   /* only import, inference and folding (what `inspect` shows as "before") */
     bool no_layout;   /* all passes but the layout ones */
     bool exact;       /* of the graph: see moire_tenant_config.exact */
+    struct mo_frontend_share *share; /* NULL: the graph has all that it needs itself */
 };
 
 /* Reads and prepares `path`.  Errors name file, node, operator and what to do. */

@@ -10,6 +10,7 @@
 #include <string.h>
 #include "codegen/prepare.h"
 #include "runtime/ops/op.h"
+#include "variants/packed.h"
 
 enum { SPARE = 16 }; /* absent operands after the last, so that an operator may look at optional ones */
 
@@ -164,6 +165,10 @@ static void hide_contents(const struct mo_node *node, struct operands *ops) {
 }
 
 static int fold(struct mo_graph *g, struct mo_node *node, struct operands *ops, moire_error *err) {
+    for (int k = 0; k < node->n_in && !is_shape_query(node); k++)
+        if (node->in[k] >= 0 && mo_packed_elided(g, g->tensors[node->in[k]]))
+            return mo_fail(err, MOIRE_ESTORE, "node '%.100s' is computed from weights that are elided",
+                           node->name);
     for (int k = 0; k < node->n_out; k++) {
         if (node->out[k] < 0) continue;
         struct mo_tensor *t = g->tensors[node->out[k]];

@@ -14,6 +14,8 @@ int mo_widen_halves(struct mo_graph *g, moire_error *err);
 /* fold_work.c: steps that computing a node takes, from above, where they are more than a few an element; else
  * 0. Boxes need the shapes of inputs only, all others those of outputs, too. */
 int64_t mo_fold_steps(const struct mo_graph *g, const struct mo_node *node);
+/* frontend.c: all that comes after shapes are bound, and the checks at its end. */
+int mo_prepare(struct mo_graph *g, const struct mo_frontend_options *options, moire_error *err);
 /* infer.c: types and shapes of all tensors; nodes with constant inputs are computed and removed. */
 int mo_infer_and_fold(struct mo_graph *g, moire_error *err);
 #endif

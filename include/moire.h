@@ -259,13 +259,19 @@ typedef struct moire_tenant_config {
      * take over. */
     int device_only;
     double rate; /* queries/s that are expected at first, for the plan of lets; 0 = not known */
+    /* 1: where the runtime has a tenant of the same file, whatever its shapes, this one is ready in
+     * milliseconds and beside other loads: planned for built-in kernels on that tenant's weights, its times
+     * foreseen from those that were measured there.  Where there is none, or where kernels need weights in a
+     * form that is not in memory, it is loaded as with 0. */
+    int at_once;
 } moire_tenant_config;
 /* Sets every field to its default, and size.  Returns: nothing. */
 MOIRE_API void moire_tenant_config_init(moire_tenant_config *config);
 
 /* Loads an ONNX file as a tenant: import, passes, kernels, packed weights, solo profile.  That takes from
- * milliseconds (a compiled model) to many seconds; one load or unload is at work at a time, while others are
- * served.  On success *out is the caller's until moire_unload() or moire_runtime_destroy(); else it is NULL.
+ * milliseconds (a compiled model) to many seconds; one load is at work at a time, while others are served.
+ * Tenants of one file share its constants and packed weights, whatever their shapes, unless they come from
+ * compiled models.  On success *out is the caller's until moire_unload() or moire_runtime_destroy(); else it is NULL.
  * Returns: MOIRE_OK; MOIRE_EINVAL: an argument is NULL or a field of the config out of its range, or a shape
  * is for an input that the model does not have; MOIRE_EIO: a file cannot be read; MOIRE_EFORMAT: it is no
  * valid model; MOIRE_EUNSUPPORTED: an operator, type or opset that is not known, or with device_only not on

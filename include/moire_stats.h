@@ -59,7 +59,8 @@ typedef struct moire_times {
 } moire_times;
 
 /* Memory by part, bytes.  Weights that a compiled model keeps in its file are mapped, and shared with every
- * process that has it loaded. */
+ * process that has it loaded.  Those that tenants of one file share count for each of them, and once for the
+ * runtime. */
 typedef struct moire_memory {
     int64_t weights;        /* packed weights and constants */
     int64_t plans;          /* graphs and plans */

@@ -228,10 +228,11 @@ int mo_pack_weights(enum mo_packing packing, const struct mo_graph *graph, const
         return mo_fail(err, MOIRE_EUNSUPPORTED, "node '%s' (%s): weights do not fit packing %d", node->name,
                        node->op_type, (int)packing);
     bool filled;
-    float *w = mo_packed_take(graph, node, region, (size_t)bytes, &filled), *b;
+    float *w = mo_packed_take(graph, node, region, (int)packing, (size_t)bytes, &filled), *b;
+    if (!w) return mo_packed_fault(graph, node, err);
     if (gemm_read(graph, node, &g)) {
         b = pack_bias(region, g.n, blocks(g.n) * 16, g.c, g.beta);
-        bool fill = w && b && !filled;
+        bool fill = b && !filled;
         if (fill && packing == MO_PACK_GEMM16) pack_gemm(&g, w);
         if (fill && packing == MO_PACK_STRASSEN)
             pack_strassen(&(struct right){g.b->data, g.k, g.n, g.k_stride, g.n_stride, g.alpha}, w);
@@ -239,7 +240,7 @@ int mo_pack_weights(enum mo_packing packing, const struct mo_graph *graph, const
         mo_conv_read(graph, node, &c);
         b = pack_bias(region, c.o, blocks(c.o) * 16, c.bias, 1);
         struct mo_winograd m;
-        bool fill = w && b && !filled;
+        bool fill = b && !filled;
         if (fill && packing == MO_PACK_CONV16) pack_conv(&c, w);
         if (fill && packing == MO_PACK_FIRST16) pack_first(&c, w);
         if (fill && packing == MO_PACK_DW16) pack_depthwise(&c, w);
@@ -247,7 +248,7 @@ int mo_pack_weights(enum mo_packing packing, const struct mo_graph *graph, const
             pack_strassen(&(struct right){c.weights->data, c.c, c.o, 1, c.c, 1}, w);
         if (fill && mo_winograd_of(packing, &m)) (m.half ? pack_half : pack_winograd)(&c, &m, w);
     }
-    if (!w || !b)
+    if (!b)
         return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory for packed weights", node->name);
     *weights = w;
     *bias = b;

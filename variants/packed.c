@@ -28,14 +28,52 @@ static void *find_ready(const struct mo_packed_places *p, const struct mo_packed
     return (void *)(uintptr_t)absent;
 }
 
+bool mo_packed_elided(const struct mo_graph *graph, const struct mo_tensor *t) {
+    return graph->packed && graph->packed->elided && t->data == graph->packed->elided;
+}
+
+int mo_packed_fault(const struct mo_graph *graph, const struct mo_node *node, moire_error *err) {
+    if (graph->packed && graph->packed->lacks)
+        return mo_fail(err, MOIRE_EUNSUPPORTED, "node '%s': its weights are not in memory in this form",
+                       node->name);
+    return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory for packed weights", node->name);
+}
+
+/* What packed weights depend on beside the plain ones. */
+static struct mo_weights_form form_of(const struct mo_node *node, int packing, size_t bytes) {
+    const bool gemm = !node->domain[0] && !strcmp(node->op_type, "Gemm");
+    return (struct mo_weights_form){.packing = packing,
+                                    .bytes = (int64_t)bytes,
+                                    .group = mo_attr_int(node, "group", 1),
+                                    .turned = gemm && mo_attr_int(node, "transB", 0),
+                                    .scale = gemm ? (double)mo_attr_float(node, "alpha", 1) : 1};
+}
+
+static void *take_shared(const struct mo_graph *graph, const struct mo_node *node, int packing,
+                         struct mo_packed_place *place, bool *filled) {
+    struct mo_packed_places *p = graph->packed;
+    const struct mo_tensor *plain = mo_node_in(graph, node, 1);
+    const struct mo_weights_form form = form_of(node, packing, (size_t)place->bytes);
+    const bool elided = mo_packed_elided(graph, plain);
+    place->data = mo_weights_take(p->weights, plain->content, &form, !elided, filled);
+    p->lacks = elided && !place->data;
+    if (!place->data || remember(graph, place)) return place->data;
+    mo_weights_give(p->weights, place->data);
+    return NULL;
+}
+
 void *mo_packed_take(const struct mo_graph *graph, const struct mo_node *node, struct mo_region *region,
-                     size_t bytes, bool *filled) {
+                     int packing, size_t bytes, bool *filled) {
     struct mo_packed_places *p = graph->packed;
     *filled = false;
     if (!p) return mo_region_alloc(region, bytes);
     p->turn = p->node == node->id ? p->turn + 1 : 0;
     p->node = node->id;
+    p->lacks = false;
     struct mo_packed_place place = {.node = node->id, .turn = p->turn, .bytes = (int64_t)bytes};
+    const struct mo_tensor *plain = mo_node_in(graph, node, 1);
+    if (p->weights && plain && plain->content) return take_shared(graph, node, packing, &place, filled);
+    if (p->weights) return mo_region_alloc(region, bytes);
     *filled = p->ready;
     if (p->ready) return find_ready(p, &place);
     place.data = mo_region_alloc(region, bytes);
@@ -54,6 +92,27 @@ bool mo_packed_is_absent(const void *weights) {
 
 void mo_packed_drop(const struct mo_graph *graph, const void *weights) {
     struct mo_packed_places *p = graph->packed;
-    for (int i = 0; p && !p->ready && i < p->n; i++)
-        if (p->place[i].data == weights) p->place[i].data = NULL;
+    for (int i = 0; p && !p->ready && i < p->n; i++) {
+        if (p->place[i].data != weights) continue;
+        p->place[i].data = NULL;
+        if (!p->weights) continue;
+        mo_weights_give(p->weights, weights);
+        return; /* another layer may have the same ones */
+    }
+}
+
+int64_t mo_packed_shared(const struct mo_graph *graph) {
+    const struct mo_packed_places *p = graph->packed;
+    int64_t bytes = 0;
+    for (int i = 0; p && p->weights && i < p->n; i++)
+        if (p->place[i].data) bytes += p->place[i].bytes;
+    return bytes;
+}
+
+void mo_packed_leave(const struct mo_graph *graph) {
+    struct mo_packed_places *p = graph->packed;
+    for (int i = 0; p && p->weights && i < p->n; i++) {
+        if (p->place[i].data) mo_weights_give(p->weights, p->place[i].data);
+        p->place[i].data = NULL;
+    }
 }

@@ -86,19 +86,30 @@ static bool foldable(const struct mo_graph *g, const struct mo_node *node) {
     return !b || (mo_is_f32(b) && b->data && b->shape.rank == 1);
 }
 
+/* Of the weights when their channels, which operator and group say, are scaled. */
+static uint64_t scaled_content(const struct mo_node *node, const struct mo_tensor *w,
+                               const struct mo_affine *f) {
+    const int64_t group = mo_attr_int(node, "group", 1);
+    const uint64_t as = mo_content_of(node->op_type, &w->content, 1, &group, sizeof group);
+    return mo_content_of("scaled", &as, 1, f->s, (size_t)f->n * sizeof *f->s);
+}
+
 int mo_scale_weights(struct mo_graph *g, struct mo_node *node, const struct mo_affine *f, moire_error *err) {
     const struct mo_tensor *w = mo_node_in(g, node, 1);
     bool plain = true;
     for (int64_t c = 0; c < f->n; c++)
         plain = plain && f->s[c] == 1;
     if (plain) return MOIRE_OK;
+    const uint64_t content = scaled_content(node, w, f);
     /* in place when nobody else reads them */
-    bool own = w->n_uses == 1 && !w->is_output;
-    struct mo_tensor *scaled = own ? g->tensors[w->id] : mo_graph_add_const(g, w->name, MOIRE_F32, &w->shape);
+    bool own = w->n_uses == 1 && !w->is_output && !w->shared;
+    struct mo_tensor *scaled =
+        own ? g->tensors[w->id] : mo_derive_constant(g, w, w->name, &w->shape, content);
     if (!scaled) return mo_no_memory(err);
+    scaled->content = content;
     const float *from = w->data;
     float *to = scaled->data;
-    for (int64_t i = 0, n = mo_shape_count(&w->shape); i < n; i++)
+    for (int64_t i = 0, n = mo_packed_elided(g, w) ? 0 : mo_shape_count(&w->shape); i < n; i++)
         to[i] = from[i] * f->s[weight_channel(node, w, i)];
     if (!own) mo_drop_constant(g, w->id);
     node->in[1] = scaled->id;

@@ -94,9 +94,13 @@ static int push_through(struct mo_graph *g, struct mo_node *conv, const struct m
     int64_t o = w->shape.d[0], per_group = w->shape.d[1], group = mo_attr_int(conv, "group", 1), taps = 1;
     for (int d = 2; d < w->shape.rank; d++)
         taps *= w->shape.d[d];
-    struct mo_tensor *scaled = mo_graph_add_const(g, w->name, MOIRE_F32, &w->shape);
+    const uint64_t as = mo_content_of("carried", &w->content, 1, &group, sizeof group);
+    struct mo_tensor *scaled = mo_derive_constant(
+        g, w, w->name, &w->shape, mo_content_of("carried", &as, 1, f->s, (size_t)f->n * sizeof *f->s));
     if (!scaled) return mo_no_memory(err);
-    for (int64_t i = 0; i < o; i++) {
+    const bool elided = mo_packed_elided(g, w);
+    if (elided && shifts(f)) return mo_fail(err, MOIRE_ESTORE, "a bias is computed from weights that are elided");
+    for (int64_t i = 0; i < o && !elided; i++) {
         double shift = 0;
         for (int64_t j = 0; j < per_group * taps; j++) {
             int64_t channel = i / (o / group) * per_group + j / taps, at = i * per_group * taps + j;

@@ -11,9 +11,10 @@ static struct mo_tensor *right_operand(struct mo_graph *g, const struct mo_tenso
                                        float alpha) {
     if (!transposed && alpha == 1) return g->tensors[b->id];
     int64_t k = b->shape.d[transposed], n = b->shape.d[!transposed];
-    struct mo_tensor *out =
-        mo_graph_add_const(g, b->name, MOIRE_F32, &(struct mo_shape){.rank = 2, .d = {k, n}});
-    if (!out) return NULL;
+    const float how[2] = {transposed, alpha};
+    struct mo_tensor *out = mo_derive_constant(g, b, b->name, &(struct mo_shape){.rank = 2, .d = {k, n}},
+                                               mo_content_of("right", &b->content, 1, how, sizeof how));
+    if (!out || mo_packed_elided(g, out)) return out;
     const float *from = b->data;
     float *to = out->data;
     enum { COLUMNS = 16 }; /* at a time: as many rows are read side by side, and whole cache lines written */

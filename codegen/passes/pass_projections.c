@@ -13,7 +13,9 @@ enum { MOST_BYTES = 2 << 20 }; /* of the joined result */
 /* Attention <- Reshape <- MatMul, for each of the three. */
 struct projections {
     struct mo_node *attention, *split[3], *product[3];
-    int64_t k, n[3], heads;
+    int64_t k, n[3], heads, bytes; /* bytes: of their results */
+    uint64_t content[3];           /* of their weights */
+    const struct mo_tensor *from;  /* one of these; where any is elided, such a one */
 };
 
 static bool is_plain(const struct mo_node *node) {
@@ -26,6 +28,18 @@ static bool has_weights(const struct mo_graph *g, const struct mo_node *product,
     *k = w->shape.d[0];
     *n = w->shape.d[1];
     return !bias || (mo_is_f32(bias) && bias->data && mo_shape_count(&bias->shape) == *n);
+}
+
+static uint64_t joined_content(const struct projections *p) {
+    return mo_content_of("joined", p->content, 3, NULL, 0);
+}
+
+/* Where weights are elided or shared, as other plans of the model have them. */
+static bool is_worth_it(const struct mo_graph *g, const struct projections *p) {
+    const struct mo_packed_places *packed = g->packed;
+    const uint64_t joined = joined_content(p);
+    if (packed && packed->weights && joined && mo_weights_has(packed->weights, joined)) return true;
+    return p->bytes <= MOST_BYTES && !mo_packed_elided(g, p->from);
 }
 
 static bool find(const struct mo_graph *g, struct mo_node *node, struct projections *p) {
@@ -45,24 +59,28 @@ static bool find(const struct mo_graph *g, struct mo_node *node, struct projecti
         const struct mo_tensor *first = mo_node_in(g, node, 0);
         if (!mo_shape_equal(&t->shape, &first->shape) || t->shape.d[2] * t->shape.d[3] != p->n[i])
             return false;
-        if (3 * mo_tensor_bytes(whole) > MOST_BYTES) return false;
+        const struct mo_tensor *w = mo_node_in(g, p->product[i], 1);
+        p->content[i] = w->content;
+        if (!p->from || mo_packed_elided(g, w)) p->from = w;
+        p->bytes += mo_tensor_bytes(whole);
         p->k = k;
         p->heads = t->shape.d[2];
     }
-    return true;
+    return is_worth_it(g, p);
 }
 
 /* The weights side by side, [K, sum of N], and the biases behind each other. */
 static int join(struct mo_graph *g, const struct projections *p, struct mo_node *product, moire_error *err) {
     int64_t all = p->n[0] + p->n[1] + p->n[2], at = 0;
-    struct mo_tensor *w =
-        mo_graph_add_const(g, "projections", MOIRE_F32, &(struct mo_shape){.rank = 2, .d = {p->k, all}});
+    struct mo_tensor *w = mo_derive_constant(g, p->from, "projections",
+                                             &(struct mo_shape){.rank = 2, .d = {p->k, all}},
+                                             joined_content(p));
     struct mo_tensor *bias =
         mo_graph_add_const(g, "projections", MOIRE_F32, &(struct mo_shape){.rank = 1, .d = {all}});
     if (!w || !bias) return mo_no_memory(err);
     for (int i = 0; i < 3; at += p->n[i++]) {
         const struct mo_tensor *from = mo_node_in(g, p->product[i], 1), *b = mo_node_in(g, p->product[i], 2);
-        for (int64_t r = 0; r < p->k; r++)
+        for (int64_t r = 0; r < p->k && !mo_packed_elided(g, w); r++)
             memcpy((float *)w->data + r * all + at, (const float *)from->data + r * p->n[i],
                    (size_t)p->n[i] * sizeof(float));
         if (b) memcpy((float *)bias->data + at, b->data, (size_t)p->n[i] * sizeof(float));

@@ -61,6 +61,18 @@ int mo_become(struct mo_graph *g, struct mo_node *node, const char *op, int n_in
     return node->op ? MOIRE_OK : mo_fail(err, MOIRE_EINTERNAL, "no operator moire.%s", op);
 }
 
+struct mo_tensor *mo_derive_constant(struct mo_graph *g, const struct mo_tensor *from, const char *name,
+                                     const struct mo_shape *shape, uint64_t content) {
+    const bool elided = mo_packed_elided(g, from);
+    struct mo_tensor *t = elided ? mo_graph_add_tensor(g, name, from->dtype, shape)
+                                 : mo_graph_add_const(g, name, from->dtype, shape);
+    if (!t) return NULL;
+    if (elided) t->data = from->data;
+    t->shared = elided;
+    t->content = content;
+    return t;
+}
+
 void mo_drop_constant(struct mo_graph *g, int id) {
     struct mo_tensor *t = g->tensors[id];
     if (--t->n_uses <= 0 && !t->is_output && mo_region_release(g->region, t->data)) t->data = NULL;

@@ -108,17 +108,37 @@ char *mo_region_string(struct mo_region *region, const char *s, size_t n) {
     return copy;
 }
 
-bool mo_region_release(struct mo_region *region, void *p) {
+/* Takes a chunk that holds nothing but `p` out of the list; NULL: there is none. */
+static struct chunk *unlink_own(struct mo_region *region, const void *p) {
     for (struct chunk **link = &region->chunks; *link; link = &(*link)->next) {
         struct chunk *c = *link;
-        if ((char *)c + ALIGN != (char *)p) continue;
-        if (c->size <= CHUNK_BYTES) return false; /* others may live behind it */
+        if ((char *)c + ALIGN != (const char *)p) continue;
+        if (c->size <= CHUNK_BYTES) return NULL; /* others may live behind it */
         *link = c->next;
         region->bytes -= c->size;
-        mo_free(region->env, c);
-        return true;
+        return c;
     }
-    return false;
+    return NULL;
+}
+
+bool mo_region_release(struct mo_region *region, void *p) {
+    struct chunk *c = unlink_own(region, p);
+    if (c) mo_free(region->env, c);
+    return c != NULL;
+}
+
+bool mo_region_move(struct mo_region *from, struct mo_region *to, void *p) {
+    struct chunk *c = unlink_own(from, p);
+    if (!c) return false;
+    struct chunk *head = to->chunks; /* the current one stays in front */
+    c->used = c->size;
+    c->next = head ? head->next : NULL;
+    if (head)
+        head->next = c;
+    else
+        to->chunks = c;
+    to->bytes += c->size;
+    return true;
 }
 
 size_t mo_region_bytes(const struct mo_region *region) {

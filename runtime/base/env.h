@@ -52,5 +52,7 @@ void *mo_region_array(struct mo_region *region, size_t count, size_t size);
 char *mo_region_string(struct mo_region *region, const char *s, size_t n);
 /* Gives a large allocation back early; false (and nothing happens) for one that shares its chunk. */
 bool mo_region_release(struct mo_region *region, void *p);
+/* Hands a large allocation over to another region; false (and nothing happens) as above. */
+bool mo_region_move(struct mo_region *from, struct mo_region *to, void *p);
 size_t mo_region_bytes(const struct mo_region *region);
 #endif

@@ -48,6 +48,7 @@ struct mo_cores_engine {
     struct mo_core_place *place;         /* of every core */
     void **scratch;
     int64_t scratch_bytes;
+    struct mo_lock growing; /* guards scratch_bytes */
     int n;
     struct mo_lock exclusive; /* one exclusive job at a time */
     struct mo_recent recent;

@@ -60,9 +60,9 @@ static void swap_scratch(void *ctx, int core, int worker, int n_workers) {
     job->fresh[core] = old;
 }
 
-int mo_engine_cores_scratch(struct mo_device *d, int64_t bytes, moire_error *err) {
+/* The lock is held. */
+static bool grow_scratch(struct mo_device *d, int64_t bytes) {
     struct mo_cores_engine *c = d->self;
-    if (bytes <= c->scratch_bytes) return MOIRE_OK;
     struct scratch_job job = {c, mo_alloc(d->env, (size_t)c->n * sizeof(void *))};
     bool ok = job.fresh != NULL;
     for (int i = 0; ok && i < c->n; i++)
@@ -74,6 +74,14 @@ int mo_engine_cores_scratch(struct mo_device *d, int64_t bytes, moire_error *err
     for (int i = 0; job.fresh && i < c->n; i++)
         mo_free(d->env, job.fresh[i]);
     mo_free(d->env, job.fresh);
+    return ok;
+}
+
+int mo_engine_cores_scratch(struct mo_device *d, int64_t bytes, moire_error *err) {
+    struct mo_cores_engine *c = d->self;
+    mo_lock_take(d->env->sys, &c->growing);
+    const bool ok = bytes <= c->scratch_bytes || grow_scratch(d, bytes);
+    mo_lock_drop(d->env->sys, &c->growing);
     return ok ? MOIRE_OK
               : mo_fail(err, MOIRE_ENOMEM, "out of memory: kernels need %lld bytes of scratch a core",
                         (long long)bytes);

@@ -47,6 +47,8 @@ struct mo_tensor {
      * (outermost index) of tensor `alias`.  Set by the views and concat passes; -1 = own storage. */
     int alias;
     int64_t alias_offset;
+    uint64_t content; /* which contents these are (runtime/graph/content.h); 0 = nobody can tell */
+    bool shared;      /* the contents belong to somebody else: they are not to be written or released */
 };
 
 enum mo_attr_type {

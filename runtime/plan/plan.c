@@ -140,6 +140,7 @@ static int fill(struct mo_plan *plan, const struct mo_plan_options *options, moi
             plan->scratch_bytes = plan->steps[k].scratch_bytes;
     }
     plan->weight_bytes = (int64_t)(mo_region_bytes(plan->region) - before);
+    plan->shared_bytes = mo_packed_shared(graph);
     if (!rc) rc = mo_plan_check_packed(plan, err);
     if (!rc) mo_plan_trim(plan);
     return rc;
@@ -169,6 +170,7 @@ int mo_plan_build(struct mo_graph *graph, const struct mo_plan_options *options,
 void mo_plan_destroy(struct mo_plan *plan) {
     if (!plan) return;
     struct mo_region *region = plan->region;
+    mo_packed_leave(plan->graph);
     mo_graph_destroy(plan->graph);
     mo_region_destroy(region);
 }

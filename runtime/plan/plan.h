@@ -33,7 +33,8 @@ struct mo_plan {
     bool *dynamic;         /* tensors whose storage is allocated when they are produced */
     int64_t arena_bytes;   /* what one query needs */
     int64_t arena_lower;   /* lower bound: largest sum of live tensors at any step */
-    int64_t weight_bytes;  /* packed */
+    int64_t weight_bytes;  /* packed, its own */
+    int64_t shared_bytes;  /* packed, shared with other plans of the model */
     int64_t scratch_bytes; /* per worker: the largest of all steps */
     int64_t packed_bytes;  /* of specialised steps: packed weights, */
     int64_t version_bytes; /* and those that only their other versions read */

@@ -3,8 +3,8 @@
  * copy is released where no step reads it, so that a tenant holds its weights once.
  *
  * While places of packed weights are recorded, only what a compiled model need not hold is released: large
- * weights behind such a place.  When a plan is built from a compiled model, its elided tensors may be read by
- * no step, and a step that has one must have its packed weights from the model. */
+ * weights behind such a place.  When a plan is built from a compiled model, or beside others of its model, its
+ * elided tensors may be read by no step, and a step that has one must have found its packed weights there. */
 #include "runtime/plan/plan_impl.h"
 #include "variants/packed.h"
 
@@ -21,7 +21,7 @@ static bool reads(const struct mo_step *step, int i) {
 static bool keeps(const struct mo_graph *graph, const struct mo_step *step, int i) {
     const struct mo_packed_places *packed = graph->packed;
     if (reads(step, i)) return true;
-    if (!packed || packed->ready) return false;
+    if (!packed || packed->ready || packed->weights) return false;
     if (mo_tensor_bytes(graph->tensors[step->node->in[i]]) < SMALL_BYTES) return true;
     return step->units > 0 && !mo_packed_find(packed, step->weights);
 }
@@ -65,7 +65,7 @@ void mo_plan_trim(struct mo_plan *plan) {
 int mo_plan_check_packed(const struct mo_plan *plan, moire_error *err) {
     const struct mo_graph *graph = plan->graph;
     const struct mo_packed_places *packed = graph->packed;
-    for (int k = 0; packed && packed->ready && k < plan->n_steps; k++) {
+    for (int k = 0; packed && packed->elided && k < plan->n_steps; k++) {
         const struct mo_step *step = &plan->steps[k];
         for (int i = 0; i < step->node->n_in && step->units; i++) { /* a view reads nothing */
             int id = step->node->in[i];

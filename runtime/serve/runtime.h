@@ -11,6 +11,7 @@
 #include "runtime/serve/parts.h"
 #include "runtime/serve/spill.h"
 
+struct mo_common;
 struct mo_serve_device;
 struct mo_serve_gpu;
 
@@ -41,8 +42,10 @@ struct moire_runtime {
     struct mo_sampler *sampler; /* of counters; NULL: observed slowdown only */
     bool memory_known;          /* its ceiling has been measured, or cannot be */
     bool recording;             /* plans are to be stored: always from ONNX, see mo_image_record() */
-    struct mo_lock loading;     /* one load or unload at a time */
+    struct mo_lock loading;     /* one load at a time, */
+    struct mo_lock binding;     /* and one beside it of those that are made at once */
     struct mo_lock listing;     /* guards what follows up to `past`; held for list work and copies only */
+    struct mo_common *commons;  /* what tenants of one file share (common.h), linked by next */
     int n_tenants;
     uint64_t loads;                  /* ever begun */
     moire_tenant *tenants;           /* linked by next */
@@ -112,6 +115,8 @@ struct moire_tenant {
     /* Of cores; of a tenant with device_only all of it is 0. */
     struct mo_plan *plan;
     struct mo_compiled compiled; /* what the plan lies in, when it came from the store */
+    struct mo_common *common;    /* what it shares; NULL: nothing */
+    bool at_once;                /* planned and foreseen from that alone */
     struct mo_profile *profile;
     struct mo_slow slow;                   /* layers that run by the slow reference */
     struct mo_sched_tenant_config serving; /* as the engine was told */
@@ -149,6 +154,9 @@ int mo_tenants_count(moire_runtime *runtime);
 /* tenant_layers.c: puts into the profile what layers read and write, which of them have versions to choose
  * from (runtime/sched/demand.h), and their operations, by which some policies share targets. */
 int mo_tenant_describe_layers(moire_tenant *tenant, moire_error *err);
+/* tenant_profile.c: memory for the first query, and the profile; and, once a runtime, what memory gives. */
+int mo_tenant_measure(moire_tenant *tenant, moire_error *err);
+void mo_tenant_measure_memory(moire_tenant *tenant);
 /* tenant_slow.c: finds the hot layers that run by the slow reference, and warns of them in the log. */
 int mo_tenant_find_slow(moire_tenant *tenant, moire_error *err);
 void mo_tenant_log_slow(const moire_tenant *tenant);

@@ -2,6 +2,7 @@
  * statistics.c - the public statistics of a tenant and of a runtime: counts from accounting.h, what is under
  * way from the engine, memory from plans and pools. */
 #include <string.h>
+#include "runtime/serve/common.h"
 #include "runtime/serve/gpu.h"
 
 /* --- memory and kernels --------------------------------------------------------------------------------- */
@@ -10,7 +11,7 @@ static moire_memory memory_of(moire_tenant *t) {
     if (t->plan) {
         const struct mo_trusted_file *image = &t->compiled.file;
         const struct mo_graph *graph = t->plan->graph;
-        m.weights = image->bytes ? (int64_t)image->n : t->plan->weight_bytes;
+        m.weights = image->bytes ? (int64_t)image->n : t->plan->weight_bytes + t->plan->shared_bytes;
         m.plans = (int64_t)(mo_region_bytes(t->plan->region) + mo_region_bytes(graph->region)) -
                   t->plan->weight_bytes;
         m.activations = t->plan->arena_bytes;
@@ -103,10 +104,12 @@ static void sum_tenants(moire_runtime *rt, moire_runtime_stats *s) {
     account = rt->past;
     s->tenants = rt->n_tenants;
     for (moire_tenant *t = rt->tenants; t; t = t->next) {
-        const moire_memory m = memory_of(t);
+        moire_memory m = memory_of(t);
+        if (t->plan) m.weights -= t->plan->shared_bytes;
         mo_account_add(rt->env.sys, &t->accounting, &account);
         add_memory(&s->memory, &m);
     }
+    s->memory.weights += mo_common_bytes(rt);
     mo_lock_drop(rt->env.sys, &rt->listing);
     s->counts = account.counts;
     s->times = account.times;

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tenant.c - loading and unloading models.  Everything slow (import, packing, the solo profile) happens
- * before the tenant is open, and neighbours are not held for it. */
+ * before the tenant is open, and neighbours are not held for it.
+ *
+ * Tenants of one file share its constants and packed weights (common.h).  One that is loaded *at once* beside
+ * another needs neither the file nor a profile run; it has a lock of its own, and waits for no other load but
+ * the planning of its own model. */
 #include <string.h>
-#include "codegen/frontend.h"
-#include "runtime/ops/trial.h"
-#include "runtime/plan/estimate.h"
 #include "runtime/plan/versions.h"
-#include "runtime/engine/calibrate.h"
+#include "runtime/serve/common.h"
 #include "runtime/serve/gpu.h"
 
-enum { REPETITIONS = 3, SPARE_INSTANCES = 8, MAX_NAME = 200, LEAST_INSTANCES = 3, SCRATCH_SPARE = 64 };
+enum { SPARE_INSTANCES = 8, MAX_NAME = 200, LEAST_INSTANCES = 3 };
 static const int64_t POOL_BYTES = INT64_C(1) << 30; /* arenas of one tenant */
 
 void moire_tenant_config_init(moire_tenant_config *config) {
@@ -59,18 +60,34 @@ static int build_compiled(moire_tenant *t, const char *path, const moire_tenant_
     return MOIRE_OK;
 }
 
+/* For measurements and compiled models, which want a plan of its own. */
+static int build_alone(moire_tenant *t, const char *path, const struct mo_frontend_options *front,
+                       const struct mo_plan_options *options, moire_error *err) {
+    struct mo_graph *graph;
+    int rc = mo_frontend_load(&t->runtime->env, path, front, &graph, err);
+    if (rc) return rc;
+    if (mo_image_record(graph)) return mo_plan_build(graph, options, &t->plan, err);
+    mo_graph_destroy(graph);
+    return mo_fail(err, MOIRE_ENOMEM, "out of memory loading '%s'", path);
+}
+
 static int build_from_onnx(moire_tenant *t, const char *path, const moire_tenant_config *c,
                            moire_error *err) {
-    struct mo_frontend_options front = {.shapes = c->shapes, .n_shapes = c->n_shapes, .exact = c->exact};
-    struct mo_plan_options options = {.isa = t->runtime->isa, .store = t->runtime->store};
+    const moire_runtime *rt = t->runtime;
+    const struct mo_frontend_options front = {.shapes = c->shapes, .n_shapes = c->n_shapes, .exact = c->exact};
+    const struct mo_plan_options options = {.isa = rt->isa, .store = rt->store};
     struct mo_graph *graph;
-    int rc = mo_frontend_load(&t->runtime->env, path, &front, &graph, err);
+    if (rt->recording) return build_alone(t, path, &front, &options, err);
+    int rc = t->common ? MOIRE_OK : mo_common_take(t->runtime, path, &t->common, err);
     if (rc) return rc;
-    if (t->runtime->recording && !mo_image_record(graph)) {
-        mo_graph_destroy(graph);
-        return mo_fail(err, MOIRE_ENOMEM, "out of memory loading '%s'", path);
+    mo_lock_take(rt->env.sys, &t->common->building);
+    for (int from_file = 0; from_file < 2; from_file++) {
+        rc = mo_common_graph(t->common, path, &front, from_file, &graph, err);
+        if (!rc) rc = mo_plan_build(graph, &options, &t->plan, err);
+        if (rc != MOIRE_ESTORE || t->at_once) break; /* else from its file, with the weights */
     }
-    return mo_plan_build(graph, &options, &t->plan, err);
+    mo_lock_drop(rt->env.sys, &t->common->building);
+    return rc;
 }
 
 /* Before anything of that size is allocated: pages are given when they are touched, so that a query which
@@ -88,7 +105,8 @@ static int check_memory(const moire_tenant *t, const char *path, moire_error *er
 }
 
 static int build_plan(moire_tenant *t, const char *path, const moire_tenant_config *c, moire_error *err) {
-    int rc = t->runtime->store && !t->runtime->recording ? build_compiled(t, path, c, err) : MOIRE_OK;
+    const bool compiled = t->runtime->store && !t->runtime->recording && !t->at_once;
+    int rc = compiled ? build_compiled(t, path, c, err) : MOIRE_OK;
     if (!rc && !t->plan) rc = build_from_onnx(t, path, c, err);
     if (rc) return rc;
     if (t->plan->n_steps < 1)
@@ -137,107 +155,6 @@ static int prepare_spills(moire_tenant *t, moire_error *err) {
     return rc;
 }
 
-int mo_tenant_sample(moire_tenant *t, struct mo_request **out, moire_error *err) {
-    struct mo_request *r = *out = mo_request_take(t, false);
-    if (!r) return mo_fail(err, MOIRE_ENOMEM, "out of memory for the inputs of '%s'", t->name);
-    const struct mo_graph *graph = t->plan->graph;
-    for (int i = 0; i < graph->n_inputs; i++)
-        mo_trial_fill(graph, i, mo_place_on_cores.input(t, &r->head, i));
-    int rc = mo_serve_model.begin(t, 0, r);
-    return rc ? mo_fail(err, rc, "'%s': the sample input was refused", t->name) : MOIRE_OK;
-}
-
-/* The profile that `moire compile` took, when it covers the core counts that a calibration would measure;
- * NULL otherwise. */
-static struct mo_profile *stored_profile(const moire_tenant *t) {
-    const struct mo_image_times *times = &t->compiled.times;
-    int n = mo_device_units(t->runtime->cores);
-    if (!t->compiled.file.bytes || times->n_layers != t->plan->n_steps) return NULL;
-    struct mo_profile *p = mo_profile_create(&t->runtime->env, times->n_layers, n);
-    for (int i = 0; p && i < times->n; i++)
-        if (times->cores[i] >= 1 && times->cores[i] <= n)
-            mo_profile_record(p, (int)times->cores[i], times->ns + (int64_t)i * times->n_layers);
-    bool covered = p != NULL;
-    for (int cores = 1; covered && cores <= n; cores = mo_calibrate_next(cores, n))
-        covered = p->measured[cores];
-    if (covered) {
-        mo_profile_finish(p);
-        return p;
-    }
-    mo_profile_destroy(p);
-    return NULL;
-}
-
-/* The profile by runs of the sample input. */
-static int calibrate(moire_tenant *t, moire_error *err) {
-    moire_runtime *rt = t->runtime;
-    struct mo_request *sample;
-    int rc = mo_tenant_sample(t, &sample, err);
-    /* only replays of recordings ask for cold times: others need not wait, nor have their caches swept */
-    int64_t sweep = mo_device_events(rt->cores) ? mo_calibrate_sweep(rt->topology) : 0;
-    if (!rc)
-        rc = mo_calibrate(rt->cores, &rt->env, &mo_serve_model, t, 0, t->plan->n_steps,
-                          t->plan->scratch_bytes + SCRATCH_SPARE, REPETITIONS, mo_device_units(rt->cores),
-                          sweep, &t->profile, err);
-    if (sample) mo_serve_model.release(t, sample);
-    return rc;
-}
-
-/* The profile of a model that fails on every input we can think of, but may not on its users': by operator
- * and work.  Policies correct it by what queries take. */
-static int estimate(moire_tenant *t, moire_error *err) {
-    int n = mo_device_units(t->runtime->cores), layers = t->plan->n_steps;
-    t->profile = mo_profile_create(&t->runtime->env, layers, n);
-    int64_t *ns = mo_alloc(&t->runtime->env, (size_t)layers * sizeof *ns);
-    for (int cores = 1; t->profile && ns && cores <= n; cores = mo_calibrate_next(cores, n)) {
-        for (int k = 0; k < layers; k++) {
-            const struct mo_step *s = &t->plan->steps[k];
-            ns[k] = 1 + (int64_t)mo_step_estimate(t->plan->graph, s) / mo_step_workers(s, cores);
-        }
-        mo_profile_record(t->profile, cores, ns);
-    }
-    bool bad = !t->profile || !ns;
-    mo_free(&t->runtime->env, ns);
-    if (bad) return mo_fail(err, MOIRE_ENOMEM, "out of memory for the profile of '%s'", t->name);
-    mo_profile_finish(t->profile);
-    return MOIRE_OK;
-}
-
-/* Memory that the first query will need: a model that it cannot have is refused, not its queries. */
-static int reserve(const moire_tenant *t, moire_error *err) {
-    struct mo_arena *arena =
-        mo_arenas_take(t->runtime->pools.arenas, mo_instance_arena_bytes(t->plan), t->number);
-    if (!arena)
-        return mo_fail(err, MOIRE_ENOMEM, "out of memory: a query of '%s' needs %lld bytes", t->name,
-                       (long long)t->plan->arena_bytes);
-    mo_arenas_give(t->runtime->pools.arenas, arena);
-    return mo_engine_cores_scratch(t->runtime->cores, t->plan->scratch_bytes + SCRATCH_SPARE, err);
-}
-
-static int measure(moire_tenant *t, moire_error *err) {
-    int rc = reserve(t, err);
-    if (rc || (t->profile = stored_profile(t))) return rc;
-    rc = calibrate(t, err);
-    if (!rc || rc == MOIRE_ENOMEM) return rc;
-    const char *why = mo_instance_message(t->instances[0]);
-    mo_log(&t->runtime->env, MOIRE_LOG_WARN, "'%s': scheduled by estimates, as the trial run failed: %s",
-           t->name, why && *why ? why : moire_code_text(rc));
-    return estimate(t, err);
-}
-
-/* What memory gives, once a runtime: policies foresee neighbours by it. */
-static void measure_memory(moire_tenant *t) {
-    moire_runtime *rt = t->runtime;
-    if (rt->memory_known || !mo_profile_has_choice(t->profile, 0, t->profile->n_layers)) return;
-    rt->memory_known = true;
-    struct mo_memory memory = {
-        mo_calibrate_memory(rt->cores, &rt->env, mo_calibrate_sweep(rt->topology)),
-        (double)rt->topology->l3_bytes,
-    };
-    mo_device_set_memory(rt->cores, &memory);
-    mo_log(&rt->env, MOIRE_LOG_INFO, "memory: %.1f GB/s read and written by all cores", memory.bytes_ns);
-}
-
 static int open_tenant(moire_tenant *t, const moire_tenant_config *c, moire_error *err) {
     const struct mo_limits *limits = &t->runtime->env.limits;
     int64_t queue = c->queue ? c->queue : limits->queue;
@@ -270,6 +187,7 @@ static void destroy(moire_tenant *t) {
     mo_free(env, t->instances);
     mo_free(env, t->outputs);
     mo_plan_destroy(t->plan);
+    mo_common_give(t->common);
     mo_compiled_close(&t->compiled);
     mo_free(env, t->name);
     mo_free(env, t);
@@ -290,10 +208,10 @@ static int load_on_cores(moire_tenant *t, const char *path, const moire_tenant_c
     int rc = build_plan(t, path, c, err);
     if (!rc) rc = build_instances(t, err);
     if (!rc) rc = prepare_spills(t, err);
-    if (!rc) rc = measure(t, err);
+    if (!rc) rc = mo_tenant_measure(t, err);
     if (!rc) rc = mo_tenant_describe_layers(t, err);
     if (!rc) rc = mo_tenant_find_slow(t, err);
-    if (!rc) measure_memory(t);
+    if (!rc) mo_tenant_measure_memory(t);
     return rc ? rc : open_tenant(t, c, err);
 }
 
@@ -320,9 +238,10 @@ static void log_loaded(const moire_tenant *t) {
     mo_tenant_log_slow(t);
 }
 
-/* Under the loading lock, and so no other load comes between the count and the tenant. */
+/* Under the lock of its kind of load. */
 static int add_tenant(moire_runtime *rt, const char *path, const moire_tenant_config *c,
-                      struct mo_loading *loading, moire_tenant **out, moire_error *err) {
+                      struct mo_loading *loading, struct mo_common *common, moire_tenant **out,
+                      moire_error *err) {
     if (mo_tenants_count(rt) >= rt->env.limits.tenants)
         return mo_fail(err, MOIRE_ELIMIT, "limit 'tenants' (%lld) reached: unload a model first",
                        (long long)rt->env.limits.tenants);
@@ -330,6 +249,8 @@ static int add_tenant(moire_runtime *rt, const char *path, const moire_tenant_co
     if (!t) return mo_fail(err, MOIRE_ENOMEM, "out of memory for '%s'", path);
     t->runtime = rt;
     t->number = loading->number;
+    t->common = common;
+    t->at_once = common != NULL;
     int rc = load(t, path, c, err);
     if (rc) {
         destroy(t);
@@ -339,6 +260,22 @@ static int add_tenant(moire_runtime *rt, const char *path, const moire_tenant_co
     *out = t;
     log_loaded(t);
     return MOIRE_OK;
+}
+
+/* Beside a tenant of the same file; MOIRE_ESTORE: there is none, or it is not enough. */
+static int load_at_once(moire_runtime *rt, const char *path, const moire_tenant_config *c,
+                        struct mo_loading *loading, moire_tenant **out, moire_error *err) {
+    struct mo_common *common;
+    if (!c->at_once || rt->device || rt->recording || mo_common_take(rt, path, &common, NULL))
+        return MOIRE_ESTORE;
+    if (!mo_common_is_ready(common)) {
+        mo_common_give(common);
+        return MOIRE_ESTORE;
+    }
+    mo_lock_take(rt->env.sys, &rt->binding);
+    int rc = add_tenant(rt, path, c, loading, common, out, err); /* takes over `common` */
+    mo_lock_drop(rt->env.sys, &rt->binding);
+    return rc;
 }
 
 int moire_load(moire_runtime *rt, const char *path, const moire_tenant_config *config, moire_tenant **out,
@@ -352,9 +289,12 @@ int moire_load(moire_runtime *rt, const char *path, const moire_tenant_config *c
     if (rc) return rc;
     struct mo_loading loading = {.name = c.name ? c.name : base_name(path)};
     mo_tenants_load(rt, &loading);
-    mo_lock_take(rt->env.sys, &rt->loading);
-    rc = add_tenant(rt, path, &c, &loading, out, err);
-    mo_lock_drop(rt->env.sys, &rt->loading);
+    rc = load_at_once(rt, path, &c, &loading, out, err);
+    if (rc == MOIRE_ESTORE) {
+        mo_lock_take(rt->env.sys, &rt->loading);
+        rc = add_tenant(rt, path, &c, &loading, NULL, out, err);
+        mo_lock_drop(rt->env.sys, &rt->loading);
+    }
     if (rc) mo_tenants_not_loaded(rt, &loading);
     return rc;
 }

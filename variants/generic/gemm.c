@@ -34,7 +34,7 @@ static float *pack(const struct mo_binder *binder, const struct mo_node *node, c
                    int64_t n, int64_t row, int64_t step, float scale) {
     int64_t panels = (n + 15) / 16;
     bool filled;
-    float *to = mo_packed_take(binder->graph, node, binder->region,
+    float *to = mo_packed_take(binder->graph, node, binder->region, MO_PACK_GEMM16,
                                (size_t)(panels * 16) * (size_t)k * sizeof *to, &filled);
     for (int64_t p = 0; to && !filled && p < panels; p++)
         for (int64_t i = 0; i < k; i++)
@@ -118,7 +118,8 @@ static int gemm_bind(const struct mo_binder *binder, const struct mo_node *node,
     if (!fits) return MOIRE_EUNSUPPORTED;
     step->weights = pack(binder, node, b->data, p.k, p.n, turned ? 1 : p.n, turned ? p.k : 1,
                          gemm ? mo_attr_float(node, "alpha", 1.0f) : 1.0f);
-    if (!step->weights || !step->bias)
+    if (!step->weights) return mo_packed_fault(g, node, err);
+    if (!step->bias)
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for the weights of node '%s'", node->name);
     step->packing = MO_PACK_GEMM16;
     step->scratch_bytes = SIDE_BYTES + SLACK_BYTES + p.chunk * p.k_block * 4;

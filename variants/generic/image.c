@@ -195,7 +195,7 @@ static float *deconv_pack(const struct mo_binder *binder, const struct mo_node *
     int64_t ic = w->shape.d[0], oc = w->shape.d[1], taps = w->shape.d[2] * w->shape.d[3];
     int64_t in = (ic + 15) / 16 * 16, out = (oc + 15) / 16;
     bool filled;
-    float *to = mo_packed_take(binder->graph, node, binder->region,
+    float *to = mo_packed_take(binder->graph, node, binder->region, MO_FORM_DECONV,
                                (size_t)(out * 16) * (size_t)(taps * in) * sizeof *to, &filled);
     for (int64_t c = 0; to && !filled && c < ic; c++)
         for (int64_t o = 0; o < oc; o++)
@@ -212,6 +212,7 @@ static int narrow_bind(const struct mo_binder *binder, const struct mo_node *nod
     const struct mo_tensor *bias = mo_node_in(binder->graph, node, 2);
     int64_t ic = x->shape.d[1], taps = v->kh * v->kw;
     int lanes = (int)(w->shape.d[1] * taps);
+    if (mo_packed_elided(binder->graph, w)) return MOIRE_EUNSUPPORTED;
     struct mo_narrow_params p = {.blocks_in = (ic + 15) / 16,
                                  .h = v->h,
                                  .w = v->w,
@@ -259,8 +260,9 @@ static int deconv_bind(const struct mo_binder *binder, const struct mo_node *nod
     p.blocks_in = (x->shape.d[1] + 15) / 16;
     p.blocks_out = (y->shape.d[1] + 15) / 16;
     step->weights = deconv_pack(binder, node, w);
+    if (!step->weights) return mo_packed_fault(g, node, err);
     step->bias = mo_keep_padded(binder, bias ? bias->data : NULL, y->shape.d[1], 0.0f);
-    if (!step->weights || !step->bias)
+    if (!step->bias)
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for the weights of node '%s'", node->name);
     return mo_bound(step, mo_simd_of(binder->isa)->deconv, "deconv", mo_keep(binder, &p, sizeof p),
                     x->shape.d[0] * p.blocks_out * p.oh, err);

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * weights.h - packed weights that the plans of one model share, whatever their shapes: each is made by the
+ * plan that needs it first and goes with the last that has it.
+ *
+ * A packed weight is known by the number of its contents (runtime/graph/content.h) and of how it is packed.
+ * Whoever takes one that is not there yet fills it before any other plan of the model is built: the caller
+ * sees to that with a lock of its own.  Giving back may happen at any time. */
+#ifndef MO_WEIGHTS_H
+#define MO_WEIGHTS_H
+#include "runtime/base/env.h"
+
+struct mo_weights;
+struct mo_weights *mo_weights_create(const struct mo_env *env); /* NULL: out of memory */
+/* Nobody may have any of them.  NULL is fine. */
+void mo_weights_destroy(struct mo_weights *weights);
+
+/* How a weight is packed: numbers that only have to differ where the bytes may.  No padding. */
+struct mo_weights_form {
+    int64_t packing, bytes, group, turned;
+    double scale;
+};
+/* The packed weight, 64-byte aligned, for as long as the caller has it.  *filled: it is there; else it is
+ * zeroed memory for the caller to fill, or NULL when `make` is false or there is no memory. */
+void *mo_weights_take(struct mo_weights *weights, uint64_t content, const struct mo_weights_form *form,
+                      bool make, bool *filled);
+void mo_weights_give(struct mo_weights *weights, const void *packed);
+/* Whether somebody has these contents, packed in any way. */
+bool mo_weights_has(struct mo_weights *weights, uint64_t content);
+/* Of all. */
+int64_t mo_weights_bytes(struct mo_weights *weights);
+#endif
