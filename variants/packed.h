@@ -38,6 +38,8 @@ enum { MO_FORM_DECONV = 1000 };
  * written.  Otherwise zeroed memory, for the caller to fill; NULL: out of memory, or mo_packed_lacks(). */
 void *mo_packed_take(const struct mo_graph *graph, const struct mo_node *node, struct mo_region *region,
                      int packing, size_t bytes, bool *filled);
+/* Whether mo_packed_take() would not lack them. */
+bool mo_packed_has(const struct mo_graph *graph, const struct mo_node *node, int packing, int64_t bytes);
 /* Of a request that got NULL: MOIRE_EUNSUPPORTED where the weights are elided; else MOIRE_ENOMEM. */
 int mo_packed_fault(const struct mo_graph *graph, const struct mo_node *node, moire_error *err);
 /* The contents of these plain weights are not to be read. */

@@ -88,6 +88,14 @@ void mo_weights_give(struct mo_weights *w, const void *packed) {
     mo_free(w->env, gone);
 }
 
+bool mo_weights_has_form(struct mo_weights *w, uint64_t content, const struct mo_weights_form *form) {
+    const uint64_t number = mo_content_of("packed", &content, 1, form, sizeof *form);
+    mo_lock_take(w->env->sys, &w->lock);
+    const bool has = find(w, content, number) != NULL;
+    mo_lock_drop(w->env->sys, &w->lock);
+    return has;
+}
+
 bool mo_weights_has(struct mo_weights *w, uint64_t content) {
     mo_lock_take(w->env->sys, &w->lock);
     const struct packed *p = w->first;

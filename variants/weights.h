@@ -24,6 +24,8 @@ struct mo_weights_form {
 void *mo_weights_take(struct mo_weights *weights, uint64_t content, const struct mo_weights_form *form,
                       bool make, bool *filled);
 void mo_weights_give(struct mo_weights *weights, const void *packed);
+/* Whether somebody has it in this form. */
+bool mo_weights_has_form(struct mo_weights *weights, uint64_t content, const struct mo_weights_form *form);
 /* Whether somebody has these contents, packed in any way. */
 bool mo_weights_has(struct mo_weights *weights, uint64_t content);
 /* Of all. */

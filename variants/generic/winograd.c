@@ -13,6 +13,7 @@
 #include <math.h>
 #include "variants/conv_geometry.h"
 #include "variants/generic/bind.h"
+#include "variants/packed.h"
 #include "variants/winograd_matrices.h"
 
 enum {
@@ -73,23 +74,30 @@ static double direct_cost(const struct mo_conv *c) {
            (direct_cost_each * (double)c->n * rows * cols + 9 * weight_cost);
 }
 
-/* The form to use, or NULL: the plain sum is as fast, or asked for. */
-static const struct form *choose(const struct mo_graph *graph, const struct mo_conv *c) {
+static bool has_weights(const struct mo_graph *graph, const struct mo_node *node, enum mo_packing packing) {
+    return mo_packed_has(graph, node, packing, mo_pack_bytes(packing, graph, node));
+}
+
+/* The form to use, or NULL: the plain sum is as fast, or asked for.  Of a model whose weights are in memory
+ * packed only, none that wants them in another form. */
+static const struct form *choose(const struct mo_graph *graph, const struct mo_node *node,
+                                 const struct mo_conv *c) {
     bool fits = c->groups == 1 && c->merge == 1 && !c->depthwise && c->kh == 3 && c->kw == 3 && c->sh == 1 &&
                 c->sw == 1 && c->dh == 1 && c->dw == 1;
     if (!fits || graph->exact) return NULL;
     const struct form *best = NULL;
-    double least = direct_cost(c);
+    double least = has_weights(graph, node, MO_PACK_CONV16) ? direct_cost(c) : INFINITY;
     for (int i = 0; i < N_FORMS; i++) {
         double cost = form_cost(c, &forms[i]);
-        if (cost < least) least = cost, best = &forms[i];
+        const enum mo_packing packing = forms[i].transforms ? MO_PACK_CONV16 : packing_of(&forms[i]);
+        if (cost < least && has_weights(graph, node, packing)) least = cost, best = &forms[i];
     }
     return best;
 }
 
 static unsigned layouts(const struct mo_graph *graph, const struct mo_node *node) {
     struct mo_conv c;
-    return mo_conv_read(graph, node, &c) && choose(graph, &c) ? MO_CAN_C16 : 0;
+    return mo_conv_read(graph, node, &c) && choose(graph, node, &c) ? MO_CAN_C16 : 0;
 }
 
 /* Where transformed filters are: packed, or a part of them in the scratch. */
@@ -173,7 +181,7 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     if (!mo_conv_read(binder->graph, node, &c) || c.x->layout != MO_C16 || c.y->layout != MO_C16 ||
         (c.residual && c.residual->layout != MO_C16))
         return MOIRE_EUNSUPPORTED;
-    const struct form *form = choose(binder->graph, &c);
+    const struct form *form = choose(binder->graph, node, &c);
     if (!form) return MOIRE_EUNSUPPORTED;
     const struct mo_winograd_params *p = describe(binder, &c, form, &node->fuse);
     if (!p) return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
