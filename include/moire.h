@@ -271,13 +271,13 @@ MOIRE_API void moire_tenant_config_init(moire_tenant_config *config);
 /* Loads an ONNX file as a tenant: import, passes, kernels, packed weights, solo profile.  That takes from
  * milliseconds (a compiled model) to many seconds; one load is at work at a time, while others are served.
  * Tenants of one file share its constants and packed weights, whatever their shapes, unless they come from
- * compiled models.  On success *out is the caller's until moire_unload() or moire_runtime_destroy(); else it is NULL.
- * Returns: MOIRE_OK; MOIRE_EINVAL: an argument is NULL or a field of the config out of its range, or a shape
- * is for an input that the model does not have; MOIRE_EIO: a file cannot be read; MOIRE_EFORMAT: it is no
- * valid model; MOIRE_EUNSUPPORTED: an operator, type or opset that is not known, or with device_only not on
- * the device; MOIRE_ESHAPE: shapes do not fit or are not bound; MOIRE_ELIMIT: a limit, which the message
- * names, or the process's memory; MOIRE_ENOMEM; MOIRE_EFAILED: the compiler of the device's programs failed;
- * MOIRE_EDEVICE: the device did; MOIRE_EFORKED. */
+ * compiled models.  On success *out is the caller's until moire_unload() or moire_runtime_destroy(); else it
+ * is NULL. Returns: MOIRE_OK; MOIRE_EINVAL: an argument is NULL or a field of the config out of its range, or
+ * a shape is for an input that the model does not have; MOIRE_EIO: a file cannot be read; MOIRE_EFORMAT: it
+ * is no valid model; MOIRE_EUNSUPPORTED: an operator, type or opset that is not known, or with device_only
+ * not on the device; MOIRE_ESHAPE: shapes do not fit or are not bound; MOIRE_ELIMIT: a limit, which the
+ * message names, or the process's memory; MOIRE_ENOMEM; MOIRE_EFAILED: the compiler of the device's programs
+ * failed; MOIRE_EDEVICE: the device did; MOIRE_EFORKED. */
 MOIRE_API int moire_load(moire_runtime *runtime, const char *path, const moire_tenant_config *config,
                          moire_tenant **out, moire_error *err);
 /* Unloads a tenant at once: queries still unanswered end MOIRE_EUNLOADED.  The handle is invalid from the

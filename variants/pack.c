@@ -248,8 +248,7 @@ int mo_pack_weights(enum mo_packing packing, const struct mo_graph *graph, const
             pack_strassen(&(struct right){c.weights->data, c.c, c.o, 1, c.c, 1}, w);
         if (fill && mo_winograd_of(packing, &m)) (m.half ? pack_half : pack_winograd)(&c, &m, w);
     }
-    if (!b)
-        return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory for packed weights", node->name);
+    if (!b) return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory for packed weights", node->name);
     *weights = w;
     *bias = b;
     return MOIRE_OK;

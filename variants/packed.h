@@ -22,20 +22,21 @@ struct mo_packed_place {
 };
 
 struct mo_packed_places {
-    bool ready;         /* places come from a compiled model and are complete */
-    const void *elided; /* what plain weights that exist only packed point to; never read; NULL: there are none */
+    bool ready; /* places come from a compiled model and are complete */
+    const void
+        *elided; /* what plain weights that exist only packed point to; never read; NULL: there are none */
     struct mo_weights *weights; /* shared with other plans; else NULL */
     bool lacks;                 /* the latest request was for weights that are not there and are elided */
-    int n, cap;         /* places, in order of node and turn */
+    int n, cap;                 /* places, in order of node and turn */
     struct mo_packed_place *place;
     int node, turn; /* of the latest request */
 };
 
 /* Forms of packed weights beside enum mo_packing. */
 enum { MO_FORM_DECONV = 1000 };
-/* Memory for `bytes` of packed weights of a node, which are made of its input 1 by `packing` (or a form of the
- * above), its attributes and nothing else; 64-byte aligned.  *filled: the contents are there and must not be
- * written.  Otherwise zeroed memory, for the caller to fill; NULL: out of memory, or mo_packed_lacks(). */
+/* Memory for `bytes` of packed weights of a node, which are made of its input 1 by `packing` (or a form of
+ * the above), its attributes and nothing else; 64-byte aligned.  *filled: the contents are there and must not
+ * be written.  Otherwise zeroed memory, for the caller to fill; NULL: out of memory, or mo_packed_lacks(). */
 void *mo_packed_take(const struct mo_graph *graph, const struct mo_node *node, struct mo_region *region,
                      int packing, size_t bytes, bool *filled);
 /* Whether mo_packed_take() would not lack them. */

@@ -99,7 +99,8 @@ static int push_through(struct mo_graph *g, struct mo_node *conv, const struct m
         g, w, w->name, &w->shape, mo_content_of("carried", &as, 1, f->s, (size_t)f->n * sizeof *f->s));
     if (!scaled) return mo_no_memory(err);
     const bool elided = mo_packed_elided(g, w);
-    if (elided && shifts(f)) return mo_fail(err, MOIRE_ESTORE, "a bias is computed from weights that are elided");
+    if (elided && shifts(f))
+        return mo_fail(err, MOIRE_ESTORE, "a bias is computed from weights that are elided");
     for (int64_t i = 0; i < o && !elided; i++) {
         double shift = 0;
         for (int64_t j = 0; j < per_group * taps; j++) {

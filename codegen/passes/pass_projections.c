@@ -72,9 +72,8 @@ static bool find(const struct mo_graph *g, struct mo_node *node, struct projecti
 /* The weights side by side, [K, sum of N], and the biases behind each other. */
 static int join(struct mo_graph *g, const struct projections *p, struct mo_node *product, moire_error *err) {
     int64_t all = p->n[0] + p->n[1] + p->n[2], at = 0;
-    struct mo_tensor *w = mo_derive_constant(g, p->from, "projections",
-                                             &(struct mo_shape){.rank = 2, .d = {p->k, all}},
-                                             joined_content(p));
+    struct mo_tensor *w = mo_derive_constant(
+        g, p->from, "projections", &(struct mo_shape){.rank = 2, .d = {p->k, all}}, joined_content(p));
     struct mo_tensor *bias =
         mo_graph_add_const(g, "projections", MOIRE_F32, &(struct mo_shape){.rank = 1, .d = {all}});
     if (!w || !bias) return mo_no_memory(err);

@@ -73,8 +73,9 @@ bool mo_scalar(const struct mo_graph *g, int tensor, float *out);
 bool mo_per_channel(const struct mo_tensor *t, const struct mo_shape *to, int axis, float *out);
 /* Turns a node into operator `op` of domain "moire" with n_in inputs (the first ones are kept). */
 int mo_become(struct mo_graph *g, struct mo_node *node, const char *op, int n_in, moire_error *err);
-/* A constant made of the weights `from`: zeroed memory for the caller to fill; or, where these are elided, one
- * that is elided likewise, and there is nothing to fill (mo_packed_elided()).  `content` is its number. */
+/* A constant made of the weights `from`: zeroed memory for the caller to fill; or, where these are elided,
+ * one that is elided likewise, and there is nothing to fill (mo_packed_elided()).  `content` is its number.
+ */
 struct mo_tensor *mo_derive_constant(struct mo_graph *g, const struct mo_tensor *from, const char *name,
                                      const struct mo_shape *shape, uint64_t content);
 /* One reader of constant `id` is gone; its memory is given back with the last.  Large models would otherwise

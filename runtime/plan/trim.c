@@ -3,8 +3,9 @@
  * copy is released where no step reads it, so that a tenant holds its weights once.
  *
  * While places of packed weights are recorded, only what a compiled model need not hold is released: large
- * weights behind such a place.  When a plan is built from a compiled model, or beside others of its model, its
- * elided tensors may be read by no step, and a step that has one must have found its packed weights there. */
+ * weights behind such a place.  When a plan is built from a compiled model, or beside others of its model,
+ * its elided tensors may be read by no step, and a step that has one must have found its packed weights
+ * there. */
 #include "runtime/plan/plan_impl.h"
 #include "variants/packed.h"
 

@@ -74,7 +74,8 @@ static int build_alone(moire_tenant *t, const char *path, const struct mo_fronte
 static int build_from_onnx(moire_tenant *t, const char *path, const moire_tenant_config *c,
                            moire_error *err) {
     const moire_runtime *rt = t->runtime;
-    const struct mo_frontend_options front = {.shapes = c->shapes, .n_shapes = c->n_shapes, .exact = c->exact};
+    const struct mo_frontend_options front = {
+        .shapes = c->shapes, .n_shapes = c->n_shapes, .exact = c->exact};
     const struct mo_plan_options options = {.isa = rt->isa, .store = rt->store};
     struct mo_graph *graph;
     if (rt->recording) return build_alone(t, path, &front, &options, err);

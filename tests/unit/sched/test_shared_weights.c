@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_shared_weights.c - tenants of one file at several shapes share its weights and answer as if each were alone,
- * however they come and go. */
+ * test_shared_weights.c - tenants of one file at several shapes share its weights and answer as if each were
+ * alone, however they come and go. */
 #define _GNU_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -206,7 +206,8 @@ static void images_of_any_size(void **state) {
         const moire_shape s = shape_of(4, (const int64_t[]){1 + side % 3, 3, side, side + 2});
         const size_t n = answer(load(rt, path, &s, 1), shared);
         assert_int_equal(n, answer_alone(path, &s, alone));
-        for (size_t i = 0; i < n / sizeof *alone; i++) /* kernels may differ: those that weights are there for */
+        for (size_t i = 0; i < n / sizeof *alone;
+             i++) /* kernels may differ: those that weights are there for */
             assert_true(shared[i] - alone[i] < 1e-3f && alone[i] - shared[i] < 1e-3f);
     }
     moire_runtime_destroy(rt, 1);
@@ -281,7 +282,8 @@ static void a_shape_that_does_not_fit_is_said(void **state) {
     char path[PATH];
     text_model(path, 7);
     moire_runtime *rt = start();
-    const moire_shape good = shape_of(3, (const int64_t[]){1, 9, 64}), bad = shape_of(3, (const int64_t[]){1, 9, 63});
+    const moire_shape good = shape_of(3, (const int64_t[]){1, 9, 64}),
+                      bad = shape_of(3, (const int64_t[]){1, 9, 63});
     load(rt, path, &good, 1);
     moire_tenant_config c;
     moire_tenant_config_init(&c);
