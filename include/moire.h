@@ -262,7 +262,7 @@ typedef struct moire_tenant_config {
     /* 1: where the runtime has a tenant of the same file, whatever its shapes, this one is ready in
      * milliseconds and beside other loads: planned for built-in kernels on that tenant's weights, its times
      * foreseen from those that were measured there.  Where there is none, or where kernels need weights in a
-     * form that is not in memory, it is loaded as with 0. */
+     * form that is not in memory, it is loaded as with 0.  2: as 1, but then it is MOIRE_ESTORE. */
     int at_once;
 } moire_tenant_config;
 /* Sets every field to its default, and size.  Returns: nothing. */
@@ -276,8 +276,9 @@ MOIRE_API void moire_tenant_config_init(moire_tenant_config *config);
  * a shape is for an input that the model does not have; MOIRE_EIO: a file cannot be read; MOIRE_EFORMAT: it
  * is no valid model; MOIRE_EUNSUPPORTED: an operator, type or opset that is not known, or with device_only
  * not on the device; MOIRE_ESHAPE: shapes do not fit or are not bound; MOIRE_ELIMIT: a limit, which the
- * message names, or the process's memory; MOIRE_ENOMEM; MOIRE_EFAILED: the compiler of the device's programs
- * failed; MOIRE_EDEVICE: the device did; MOIRE_EFORKED. */
+ * message names, or the process's memory; MOIRE_ESTORE: at_once is 2 and cannot be done; MOIRE_ENOMEM;
+ * MOIRE_EFAILED: the compiler of the device's programs failed; MOIRE_EDEVICE: the device did; MOIRE_EFORKED.
+ */
 MOIRE_API int moire_load(moire_runtime *runtime, const char *path, const moire_tenant_config *config,
                          moire_tenant **out, moire_error *err);
 /* Unloads a tenant at once: queries still unanswered end MOIRE_EUNLOADED.  The handle is invalid from the

@@ -104,6 +104,7 @@ typedef struct moire_tenant_stats {
     /* Runs of layers that have several compiled versions (moire tune), by the version that was chosen: 0 is
      * the fastest on a quiet machine, the others are for pressure and for other numbers of cores. */
     int64_t version_runs[MOIRE_VERSIONS];
+    int64_t shared_weights; /* of memory.weights, what tenants of the same file may have, too */
 } moire_tenant_stats;
 /* Statistics of a tenant since its load.  *out is the caller's, out->size set.
  * Returns: MOIRE_OK; MOIRE_EINVAL: an argument is NULL, or out->size is none; MOIRE_EFORKED. */

@@ -90,6 +90,7 @@ int moire_tenant_get_stats(moire_tenant *t, moire_tenant_stats *out, moire_error
     if (t->plan) describe_kernels(t->plan, &s);
     for (int i = 0; i < MOIRE_VERSIONS; i++)
         s.version_runs[i] = atomic_load_explicit(&t->version_runs[i], memory_order_relaxed);
+    s.shared_weights = t->plan ? t->plan->shared_bytes : 0;
     s.slow_layers = t->slow.layers;
     s.slow_share = t->slow.share;
     mo_slow_text(&t->slow, s.slow, sizeof s.slow);

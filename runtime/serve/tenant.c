@@ -27,6 +27,8 @@ static int read_config(const moire_tenant_config *given, moire_tenant_config *ou
     memcpy(out, given, given->size < sizeof *out ? given->size : sizeof *out);
     if (out->qos_ns < 0 || out->queue < 0 || out->n_shapes < 0 || (out->n_shapes && !out->shapes))
         return mo_fail(err, MOIRE_EINVAL, "tenant config: qos_ns, queue and n_shapes must not be negative");
+    if (out->at_once < 0 || out->at_once > 2)
+        return mo_fail(err, MOIRE_EINVAL, "tenant config: at_once is 0, 1 or 2");
     if (out->cls != MOIRE_LATENCY_CRITICAL && out->cls != MOIRE_BEST_EFFORT)
         return mo_fail(err, MOIRE_EINVAL, "tenant config: unknown class %d", (int)out->cls);
     return MOIRE_OK;
@@ -291,7 +293,9 @@ int moire_load(moire_runtime *rt, const char *path, const moire_tenant_config *c
     struct mo_loading loading = {.name = c.name ? c.name : base_name(path)};
     mo_tenants_load(rt, &loading);
     rc = load_at_once(rt, path, &c, &loading, out, err);
-    if (rc == MOIRE_ESTORE) {
+    if (rc == MOIRE_ESTORE && c.at_once == 2) {
+        mo_fail(err, rc, "'%.300s' cannot be loaded at once: no tenant of that file has all that it needs", path);
+    } else if (rc == MOIRE_ESTORE) {
         mo_lock_take(rt->env.sys, &rt->loading);
         rc = add_tenant(rt, path, &c, &loading, NULL, out, err);
         mo_lock_drop(rt->env.sys, &rt->loading);

@@ -174,7 +174,7 @@ static int prepare(struct preparing *p, moire_error *err) {
     struct ms_model *m = p->batcher->model;
     struct ms_binding *binding;
     int rc = moire_model_rows_are_separate(m->file, p->shape, m->n_inputs, err);
-    if (!rc) rc = ms_binding_make(m, p->shape, &binding, err);
+    if (!rc) rc = ms_binding_make(m, p->shape, false, &binding, err);
     if (rc) return rc;
     predict(binding->tenant, &p->size);
     give(p->batcher, binding);

@@ -8,8 +8,7 @@
 
 void ms_model_destroy(struct ms_model *m) {
     ms_batcher_close(m->batcher);
-    for (int i = 0; i < MS_BINDINGS; i++)
-        if (m->binding[i].tenant) moire_unload(m->binding[i].tenant, NULL);
+    ms_bindings_close(m);
     struct ms_repository *r = m->repository;
     pthread_mutex_lock(&r->lock);
     const bool last = m->tally && !--m->tally->holders;
@@ -79,22 +78,40 @@ static void learn_outputs(struct ms_model *m, moire_tenant *tenant) {
     }
 }
 
-/* Where only first dimensions are open, the model is loaded for a batch of one before it is ready; else the
- * first query of a shape loads it. */
-static int warm(struct ms_model *m, moire_error *err) {
-    moire_shape shape[MS_PORTS];
-    struct ms_binding *b;
+/* Shapes with every open first dimension 1 and every other one `open`; false: a rank is open. */
+static bool shapes_of(const struct ms_model *m, int64_t open, moire_shape shape[MS_PORTS]) {
     for (int i = 0; i < m->n_inputs; i++) {
         shape[i] = (moire_shape){.input = m->input[i].name, .rank = m->input[i].rank};
-        if (m->input[i].rank < 0) return MOIRE_OK;
-        for (int k = 0; k < m->input[i].rank; k++) {
-            shape[i].shape[k] = m->input[i].shape[k] < 0 ? 1 : m->input[i].shape[k];
-            if (k && m->input[i].shape[k] < 0) return MOIRE_OK;
-        }
+        if (m->input[i].rank < 0) return false;
+        for (int k = 0; k < m->input[i].rank; k++)
+            shape[i].shape[k] = m->input[i].shape[k] >= 0 ? m->input[i].shape[k] : k ? open : 1;
     }
-    const int rc = ms_binding_make(m, shape, &b, err);
-    if (rc) return rc;
-    learn_outputs(m, b->tenant);
+    return true;
+}
+
+static bool has_open_inner(const struct ms_model *m) {
+    for (int i = 0; i < m->n_inputs; i++)
+        for (int k = 1; k < m->input[i].rank; k++)
+            if (m->input[i].shape[k] < 0) return true;
+    return false;
+}
+
+/* The model is loaded for one shape before it is ready, so that its weights are there for any other.  Where
+ * more than first dimensions are open nobody knows which sizes it takes: a few usual ones are tried, and
+ * where none fits, the first query loads it. */
+static int warm(struct ms_model *m, moire_error *err) {
+    static const int64_t usual[] = {128, 224, 32};
+    const bool guess = has_open_inner(m);
+    moire_shape shape[MS_PORTS];
+    struct ms_binding *b = NULL;
+    int rc = MOIRE_OK;
+    for (size_t i = 0; i < sizeof usual / sizeof *usual && !b; i++) {
+        if (!shapes_of(m, usual[i], shape)) return MOIRE_OK;
+        rc = ms_binding_make(m, shape, false, &b, err);
+        if (rc && (!guess || rc == MOIRE_ENOMEM)) return rc;
+    }
+    if (!b) return MOIRE_OK;
+    if (!guess) learn_outputs(m, b->tenant);
     pthread_mutex_lock(&m->repository->lock);
     b->users--;
     pthread_mutex_unlock(&m->repository->lock);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * model_loader.c - the thread that loads, reloads and unloads models, and prepares shapes; see repository.h.
+ * model_loader.c - the threads that load, reload and unload models, and prepare shapes; see repository.h.
  *
- * It never waits for queries: some of them wait for it.  Loads can wait for everybody;
- * a shape that a query waits for cannot. */
+ * They never wait for queries: some of these wait for them.  A shape comes to the binder first; what that
+ * cannot make at once it hands to the loader.  Loads can wait for everybody; a shape that a query waits for
+ * cannot. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,10 +171,17 @@ static void refresh(struct ms_repository *r) {
     ms_scan_close(&scan);
 }
 
+static void bind(struct ms_job *job) {
+    struct ms_query *query = job->query;
+    struct ms_binding *binding = NULL;
+    query->error = (moire_error){0};
+    ms_binding_make(query->model, query->shapes, false, &binding, &query->error);
+    ms_query_bound(query, binding);
+}
+
 /* Loads that nobody waits for any more are left out; a query's shape is not. */
 static void do_job(struct ms_repository *r, struct ms_job *job) {
     moire_error err = {0};
-    struct ms_binding *binding = NULL;
     int rc = MOIRE_OK;
     if (job->kind < JOB_BIND && stops(r)) {
         if (job->done) job->done(job->user, MOIRE_ESHUTDOWN, "the server is shutting down");
@@ -190,8 +198,8 @@ static void do_job(struct ms_repository *r, struct ms_job *job) {
         refresh(r);
         break;
     case JOB_BIND:
-        ms_binding_make(job->query->model, job->query->shapes, &binding, &job->query->error);
-        ms_query_bound(job->query, binding);
+        bind(job);
+        ms_bindings_trim(r);
         break;
     case JOB_CALL:
         job->call(job->user);
@@ -228,25 +236,39 @@ static bool can_sweep(const struct ms_repository *r) {
     return m != NULL;
 }
 
+/* The lock is held. */
+static struct ms_job *next_job(struct ms_jobs *jobs) {
+    struct ms_job *job = jobs->first;
+    if (!job) return NULL;
+    jobs->first = job->next;
+    if (!jobs->first) jobs->last = NULL;
+    return job;
+}
+
+/* The lock is held. */
+static void put_job(struct ms_repository *r, struct ms_jobs *jobs, struct ms_job *job) {
+    job->next = NULL;
+    if (jobs->last)
+        jobs->last->next = job;
+    else
+        jobs->first = job;
+    jobs->last = job;
+    pthread_cond_broadcast(&r->changed);
+}
+
 void *ms_loader(void *user) {
     struct ms_repository *r = user;
     pthread_mutex_lock(&r->lock);
     for (;;) {
-        while (!r->first && !r->ends && !can_sweep(r))
+        while (!r->loads.first && !(r->ends && r->binder_ended) && !can_sweep(r))
             pthread_cond_wait(&r->changed, &r->lock);
-        if (!r->first && !r->ends) {
-            pthread_mutex_unlock(&r->lock);
-            ms_repository_sweep(r);
-            pthread_mutex_lock(&r->lock);
-            continue;
-        }
-        struct ms_job *job = r->first;
-        if (!job) break; /* every job is done before the end */
-        r->first = job->next;
-        if (!r->first) r->last = NULL;
+        struct ms_job *job = next_job(&r->loads);
+        if (!job && r->ends && r->binder_ended) break; /* every job is done before the end */
         pthread_mutex_unlock(&r->lock);
-        const bool loads = job->kind < JOB_BIND;
-        if (loads)
+        const bool loads = job && job->kind < JOB_BIND;
+        if (!job)
+            ms_repository_sweep(r);
+        else if (loads)
             do_load(r, job);
         else
             do_job(r, job);
@@ -258,18 +280,45 @@ void *ms_loader(void *user) {
     return NULL;
 }
 
+/* True: the query has its binding, or its fault.  False: that takes a load. */
+static bool bind_at_once(struct ms_query *query) {
+    struct ms_binding *binding = NULL;
+    const int rc = ms_binding_make(query->model, query->shapes, true, &binding, &query->error);
+    if (rc == MOIRE_ESTORE) return false;
+    ms_query_bound(query, binding);
+    return true;
+}
+
+void *ms_binder(void *user) {
+    struct ms_repository *r = user;
+    pthread_mutex_lock(&r->lock);
+    for (;;) {
+        while (!r->binds.first && !r->ends)
+            pthread_cond_wait(&r->changed, &r->lock);
+        struct ms_job *job = next_job(&r->binds);
+        if (!job) break;
+        pthread_mutex_unlock(&r->lock);
+        const bool done = bind_at_once(job->query);
+        if (done) {
+            free(job);
+            ms_bindings_trim(r);
+        }
+        pthread_mutex_lock(&r->lock);
+        if (!done) put_job(r, &r->loads, job);
+    }
+    r->binder_ended = true;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->lock);
+    return NULL;
+}
+
 static int add_job(struct ms_repository *r, struct ms_job wanted) {
     struct ms_job *job = malloc(sizeof *job);
     if (!job) return MOIRE_ENOMEM;
     *job = wanted;
     pthread_mutex_lock(&r->lock);
-    if (r->last)
-        r->last->next = job;
-    else
-        r->first = job;
-    r->last = job;
     r->busy += job->kind < JOB_BIND;
-    pthread_cond_broadcast(&r->changed);
+    put_job(r, job->kind == JOB_BIND ? &r->binds : &r->loads, job);
     pthread_mutex_unlock(&r->lock);
     return MOIRE_OK;
 }

@@ -159,6 +159,19 @@ static int count_cores(moire_runtime *runtime) {
     return cores;
 }
 
+static int start_threads(struct ms_repository *r) {
+    int rc = pthread_create(&r->binder, NULL, ms_binder, r);
+    if (rc) return rc;
+    rc = pthread_create(&r->loader, NULL, ms_loader, r);
+    if (!rc) return 0;
+    pthread_mutex_lock(&r->lock);
+    r->ends = true;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->lock);
+    pthread_join(r->binder, NULL);
+    return rc;
+}
+
 int ms_repository_start(const struct ms_repository_options *options, struct ms_repository **out,
                         moire_error *err) {
     struct ms_repository *r = *out = calloc(1, sizeof *r);
@@ -168,9 +181,9 @@ int ms_repository_start(const struct ms_repository_options *options, struct ms_r
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->changed, NULL);
     if (!options->is_explicit) ms_repository_refresh(r);
-    const int rc = pthread_create(&r->loader, NULL, ms_loader, r);
+    const int rc = start_threads(r);
     if (!rc) return MOIRE_OK;
-    free(r->first);
+    free(r->loads.first);
     free(r);
     *out = NULL;
     return ms_fail(err, MOIRE_EIO, "no thread to load models: %s", strerror(rc));
@@ -187,6 +200,7 @@ void ms_repository_stop(struct ms_repository *r) {
     r->stops = r->ends = true;
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->lock);
+    pthread_join(r->binder, NULL);
     pthread_join(r->loader, NULL);
     for (int i = 0; i < r->n; i++)
         ms_repository_retire(r->model[i]);

@@ -2,8 +2,9 @@
  * repository.h - the models that a server serves: loads, unloads and reloads them, and runs queries on them.
  *
  * One thread, the loader, does all that takes long, so that neither protocols nor queries wait for it.  A
- * model is a tenant of the runtime for each set of input shapes that it is asked for: the first query of a
- * new set waits until the loader has made that tenant, and those least lately used make room (MS_BINDINGS).
+ * model is a tenant of the runtime for each set of input shapes that it is asked for (bindings.c).  The first
+ * query of a new set waits until that tenant is made: by another thread, the binder, where that takes
+ * milliseconds, because the model has a tenant already; else by the loader.
  *
  * Invariants.  Whoever uses a model holds it (ms_repository_take) and gives it back; a model that was
  * replaced or unloaded goes when nobody holds it.  Every query that is started ends in exactly one call of
@@ -17,15 +18,17 @@
 #include "serve/repository/scan.h"
 #include "serve/repository/tally.h"
 
-enum { MS_BINDINGS = 16 };
+enum { MS_BINDINGS = 240 }; /* tenants of all models; a runtime has 256 at most */
 enum ms_state { MS_LOADING, MS_READY, MS_UNLOADING, MS_UNAVAILABLE };
 
 /* A tenant for one set of input shapes. */
 struct ms_binding {
-    moire_tenant *tenant; /* NULL: free */
-    int users;            /* queries */
-    uint64_t used;        /* counts uses; the least makes room */
-    moire_shape shape[MS_PORTS];
+    struct ms_binding *next;
+    moire_tenant *tenant;
+    int users;           /* queries */
+    uint64_t used;       /* counts uses; the least makes room */
+    int64_t bytes;       /* that go with it */
+    moire_shape shape[]; /* of every input; names are the model's */
 };
 
 struct ms_model {
@@ -41,7 +44,8 @@ struct ms_model {
     int users;
     struct ms_held held;
     struct ms_batcher *batcher; /* NULL: queries are not joined */
-    struct ms_binding binding[MS_BINDINGS];
+    struct ms_binding *bindings;
+    int n_bindings;
     struct ms_tally *tally;   /* one for all that had this name and version */
     struct ms_model *retired; /* the next one of that list */
 };
@@ -49,7 +53,8 @@ struct ms_model {
 struct ms_repository_options {
     const char *folder;
     moire_runtime *runtime;
-    bool is_explicit; /* clients load and unload; nothing is loaded until one does */
+    bool is_explicit;     /* clients load and unload; nothing is loaded until one does */
+    int64_t shape_memory; /* bytes that tenants of single shapes may have, all together */
     void (*log)(void *user, int level, const char *line);
     void *log_user;
     struct ms_log *logger; /* settings that clients change; NULL: none */
@@ -59,19 +64,25 @@ struct ms_repository_options {
 };
 
 struct ms_job;
+struct ms_jobs {
+    struct ms_job *first, *last;
+};
 struct ms_repository {
     struct ms_repository_options options;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a job came, a user left */
-    pthread_t loader;
+    pthread_t loader, binder;
     struct ms_model *model[MS_MODELS];
     int n;
     struct ms_model *retired; /* not in the table any more, but held */
     int64_t failed_loads;     /* of models that are not ready now, at the last look */
-    struct ms_job *first, *last;
+    struct ms_jobs loads, binds; /* for the loader, and for the binder */
+    int n_bindings;              /* of all models */
+    int64_t shape_bytes;         /* likewise */
     int busy;   /* jobs that are not done */
     bool stops; /* no further loads */
     bool ends;  /* nor anything else */
+    bool binder_ended;
     uint64_t uses;
     int cores; /* of the runtime, 1 or more */
 };
@@ -110,16 +121,15 @@ enum ms_state ms_model_state(struct ms_model *model);
 /* Takes all; *n of them. */
 void ms_repository_take_all(struct ms_repository *repository, struct ms_model *out[MS_MODELS], int *n);
 
-/* --- for infer_query.c
- * ---------------------------------------------------------------------------------------- */
+/* --- for infer_query.c --- */
 struct ms_query;
-/* Queues a query for which the loader is to make a binding.  MOIRE_ENOMEM. */
+/* Queues a query for which a binding is to be made.  MOIRE_ENOMEM. */
 int ms_repository_bind(struct ms_repository *repository, struct ms_query *query);
 /* Has the loader call that, behind what it has to do.  MOIRE_ENOMEM: it will not. */
 int ms_repository_call(struct ms_repository *repository, void (*call)(void *user), void *user);
 /* The binding for those shapes, used once more; NULL: none yet.  Under the lock. */
 struct ms_binding *ms_binding_find(struct ms_model *model, const moire_shape *shapes);
-/* The loader's: makes one, or finds it made meanwhile. */
-int ms_binding_make(struct ms_model *model, const moire_shape *shapes, struct ms_binding **out,
+/* Makes one, or finds it made meanwhile.  quick: MOIRE_ESTORE where that takes a load. */
+int ms_binding_make(struct ms_model *model, const moire_shape *shapes, bool quick, struct ms_binding **out,
                     moire_error *err);
 #endif

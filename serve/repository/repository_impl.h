@@ -23,6 +23,11 @@ struct ms_model *ms_model_make(struct ms_repository *r, const struct ms_found *f
 struct ms_model *ms_model_blank(struct ms_repository *r);
 void ms_model_destroy(struct ms_model *m);
 
-/* model_loader.c */
+/* bindings.c.  Those least lately used go until shape_memory is kept to; all of a model do. */
+void ms_bindings_trim(struct ms_repository *r);
+void ms_bindings_close(struct ms_model *m);
+
+/* model_loader.c: the threads. */
 void *ms_loader(void *repository);
+void *ms_binder(void *repository);
 #endif
