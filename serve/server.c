@@ -40,6 +40,7 @@ static int start_repository(struct ms_server *s, moire_error *err) {
     const struct ms_repository_options o = {.folder = s->options.repository,
                                             .runtime = s->runtime,
                                             .is_explicit = !strcmp(s->options.mode, "explicit"),
+                                            .shape_memory = s->options.shape_memory,
                                             .log = ms_log_line,
                                             .log_user = &s->log,
                                             .logger = &s->log,

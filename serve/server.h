@@ -19,7 +19,7 @@ struct ms_server_options {
     const char *record;        /* written at the end by moire_record(); NULL: nothing is */
     int64_t record_events;     /* that every core remembers for it */
     int threads, poll_seconds;
-    int64_t body_bytes;
+    int64_t body_bytes, shape_memory;
     int log_verbose; /* 1: a line for each request */
     bool insecure, json_log, json, nv_metrics;
 };

@@ -130,9 +130,9 @@ int mo_common_graph(struct mo_common *c, const char *path, const struct mo_front
     return rc;
 }
 
-int64_t mo_common_bytes(const moire_runtime *rt) {
-    int64_t bytes = 0;
-    for (const struct mo_common *c = rt->commons; c; c = c->next)
-        bytes += mo_weights_bytes(c->share.weights) + atomic_load(&c->constants);
-    return bytes;
+void mo_common_add(const moire_runtime *rt, moire_memory *sum) {
+    for (const struct mo_common *c = rt->commons; c; c = c->next) {
+        sum->weights += mo_weights_bytes(c->share.weights);
+        sum->plans += atomic_load(&c->constants);
+    }
 }

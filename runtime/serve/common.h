@@ -35,8 +35,8 @@ bool mo_common_is_ready(struct mo_common *common);
  * is.  `building` is held, until its plan is built.  MOIRE_ESTORE: not without the file. */
 int mo_common_graph(struct mo_common *common, const char *path, const struct mo_frontend_options *options,
                     bool from_file, struct mo_graph **out, moire_error *err);
-/* Bytes of weights that tenants of the runtime share, each counted once.  `listing` is held. */
-int64_t mo_common_bytes(const moire_runtime *rt);
+/* Adds what tenants share, each once.  `listing` is held. */
+void mo_common_add(const moire_runtime *rt, moire_memory *sum);
 
 /* layer_rates.c: times of layers as shares of what mo_step_estimate() says of them, for plans of the same
  * model at other shapes. */

@@ -110,7 +110,7 @@ static void sum_tenants(moire_runtime *rt, moire_runtime_stats *s) {
         mo_account_add(rt->env.sys, &t->accounting, &account);
         add_memory(&s->memory, &m);
     }
-    s->memory.weights += mo_common_bytes(rt);
+    mo_common_add(rt, &s->memory);
     mo_lock_drop(rt->env.sys, &rt->listing);
     s->counts = account.counts;
     s->times = account.times;

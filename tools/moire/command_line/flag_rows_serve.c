@@ -41,6 +41,9 @@ static const struct mo_flag rows[] = {
      .least = 1024, .most = 1e12},
     {"--shared-memory", "PREFIX", ON(SERVER), TO(shared_memory),
      "clients may register POSIX shared memory whose keys begin so, as \"/clients-\"; none by default"},
+    {"--shape-memory", "BYTES", ON(SERVER), TO(shape_memory),
+     "what plans and inputs of all shapes of all models may take, weights aside; shapes least lately used go",
+     .initial = "536870912", .least = 0, .most = 1e15},
     /* --- what is told of it --- */
     {"--trace-file", "FILE", ON(SERVER), TO(trace_file),
      "where times of queries go that clients trace (POST /v2/trace/setting)", .names = MO_NAMES_OUTPUT},

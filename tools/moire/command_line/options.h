@@ -92,7 +92,7 @@ struct mo_options {
     int candidates, control_port, cores, draws, episodes, every_nth, gpu, grpc_port, http_port, jobs, level,
         log_verbose, max_batch, metrics_port, poll_seconds, predict, repeat, repetitions, rounds, seed_count,
         splits, tenants, threads, versions;
-    int64_t batch, body_bytes, needs, record_events, seed;
+    int64_t batch, body_bytes, needs, record_events, seed, shape_memory;
     double budget, burst, byte_price, calibrate, expect, find_max, load, max_load, qos_ms, qps, seconds, step,
         target, tolerance, warmup;
     const char *arrivals, *cache, *calibration, *cc, *check, *classifier, *control_mode, *control_unix,

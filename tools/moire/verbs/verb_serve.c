@@ -62,6 +62,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
         .nv_metrics = o->nv_metrics,
         .supervisor = getenv("NOTIFY_SOCKET"),
         .json = o->json};
+                                        .shape_memory = o->shape_memory,
     return ms_server_run(&s, &err) ? mo_verb_fail(o, &err) : MO_EXIT_OK;
 }
 
