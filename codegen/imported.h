@@ -3,9 +3,9 @@
  * model, so that plans for other shapes need neither the file nor its weights.
  *
  * Weights that only products and convolutions read are *elided* here: they exist packed only, in
- * variants/weights.h, and every tensor that is made of them by a pass has a number that tells what it would
- * hold (runtime/graph/content.h).  All other constants are here once, for all plans: graphs that were bound
- * point to them.
+ * variants/packed_shared.h, and every tensor that is made of them by a pass has a number that tells what it
+ * would hold (runtime/graph/content.h).  All other constants are here once, for all plans: graphs that were
+ * bound point to them.
  *
  * A graph bound from here has elided weights, which no step may read.  Where one would (a kernel wants them
  * packed in a way that nobody has yet, a pass would fold them), binding or planning ends with MOIRE_ESTORE,

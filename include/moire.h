@@ -154,8 +154,7 @@ typedef struct moire_config {
      * `moire compile` writes unless it is told otherwise: $XDG_CACHE_HOME/moire/store;
      * $HOME/.cache/moire/store when XDG_CACHE_HOME is no absolute path; below the home of the user database
      * when HOME is none either. Of the environment the library reads these two variables and nothing else,
-     * and not in a program that has more rights than its caller.  The log says at MOIRE_LOG_INFO which folder
-     * it is and whether anything is there. */
+     * and not in a program that has more rights than its caller.  The log says which folder it is. */
     const char *store;
     int generic_only; /* 1: ignore the store, use the built-in kernels */
     int64_t block_ns; /* bound on a block's predicted time; 0 = policy's default */
@@ -167,8 +166,8 @@ typedef struct moire_config {
     int64_t record;   /* events that every core remembers for moire_record(), 64 bytes each; 0 = none */
     /* Source of the pressure that neighbours put on shared caches, by which policies choose versions: "papi"
      * or "resctrl" (counters) or "slowdown" (of the models' own blocks).  NULL or "auto": the source that the
-     * proxy was fitted for; slowdown where there is no proxy.  When counters are missing or vanish, the log
-     * says so in a line and slowdown takes their place.  Without a proxy counters are recorded only. */
+     * proxy was fitted for; slowdown where there is none, or counters are missing or vanish (the log says
+     * so). Without a proxy counters are recorded only. */
     const char *pressure;
     const char *proxy; /* file of `moire proxy fit`: turns counters into pressure; NULL = none */
     /* GPUs beside the cores: "cuda", or "cuda:FILE" of a plugin; NULL = none.  Tenants that can run there do,
@@ -259,26 +258,20 @@ typedef struct moire_tenant_config {
      * take over. */
     int device_only;
     double rate; /* queries/s that are expected at first, for the plan of lets; 0 = not known */
-    /* 1: where the runtime has a tenant of the same file, whatever its shapes, this one is ready in
-     * milliseconds and beside other loads: planned for built-in kernels on that tenant's weights, its times
-     * foreseen from those that were measured there.  Where there is none, or where kernels need weights in a
-     * form that is not in memory, it is loaded as with 0.  2: as 1, but then it is MOIRE_ESTORE. */
-    int at_once;
+    int at_once; /* 1: in milliseconds beside a tenant of its file, else as 0; 2: else MOIRE_ESTORE */
 } moire_tenant_config;
 /* Sets every field to its default, and size.  Returns: nothing. */
 MOIRE_API void moire_tenant_config_init(moire_tenant_config *config);
 
-/* Loads an ONNX file as a tenant: import, passes, kernels, packed weights, solo profile.  That takes from
- * milliseconds (a compiled model) to many seconds; one load is at work at a time, while others are served.
- * Tenants of one file share its constants and packed weights, whatever their shapes, unless they come from
- * compiled models.  On success *out is the caller's until moire_unload() or moire_runtime_destroy(); else it
- * is NULL. Returns: MOIRE_OK; MOIRE_EINVAL: an argument is NULL or a field of the config out of its range, or
- * a shape is for an input that the model does not have; MOIRE_EIO: a file cannot be read; MOIRE_EFORMAT: it
- * is no valid model; MOIRE_EUNSUPPORTED: an operator, type or opset that is not known, or with device_only
- * not on the device; MOIRE_ESHAPE: shapes do not fit or are not bound; MOIRE_ELIMIT: a limit, which the
- * message names, or the process's memory; MOIRE_ESTORE: at_once is 2 and cannot be done; MOIRE_ENOMEM;
- * MOIRE_EFAILED: the compiler of the device's programs failed; MOIRE_EDEVICE: the device did; MOIRE_EFORKED.
- */
+/* Loads an ONNX file as a tenant, which takes from milliseconds (a compiled model) to many seconds; one load
+ * is at work at a time, while others are served.  Tenants of one file share its weights, but for those of
+ * compiled models.  On success *out is the caller's until moire_unload() or moire_runtime_destroy(); else
+ * NULL. Returns: MOIRE_OK; MOIRE_EINVAL: an argument is NULL or a field of the config out of its range, or a
+ * shape is for an input that the model does not have; MOIRE_EIO: a file cannot be read; MOIRE_EFORMAT: it is
+ * no valid model; MOIRE_EUNSUPPORTED: an operator, type or opset that is not known, or with device_only not
+ * on the device; MOIRE_ESHAPE: shapes do not fit or are not bound; MOIRE_ELIMIT: a limit, which the message
+ * names, or the process's memory; MOIRE_ENOMEM; MOIRE_ESTORE: at_once is 2; MOIRE_EFAILED: the compiler of
+ * the device's programs failed; MOIRE_EDEVICE: the device did; MOIRE_EFORKED. */
 MOIRE_API int moire_load(moire_runtime *runtime, const char *path, const moire_tenant_config *config,
                          moire_tenant **out, moire_error *err);
 /* Unloads a tenant at once: queries still unanswered end MOIRE_EUNLOADED.  The handle is invalid from the

@@ -7,13 +7,13 @@
  * built from a compiled model, the same calls in the same order get the same places, filled.  A place that
  * the model does not have, because this library binds another kernel, is reported when the plan is complete.
  *
- * Plans of one model at several shapes share their packed weights (variants/weights.h).  From the second on
- * the plain weights are elided; what is not there packed is then *lacking*, and the layer needs another
- * kernel or the model its file. */
+ * Plans of one model at several shapes share their packed weights (variants/packed_shared.h).  From the
+ * second on the plain weights are elided; what is not there packed is then *lacking*, and the layer needs
+ * another kernel or the model its file. */
 #ifndef MO_PACKED_H
 #define MO_PACKED_H
 #include "runtime/graph/graph.h"
-#include "variants/weights.h"
+#include "variants/packed_shared.h"
 
 struct mo_packed_place {
     int node, turn; /* the turn-th request of a node */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * content.h - numbers for the contents of weights, so that plans of the same model can share what they make
- * of them without looking at them (variants/weights.h).
+ * of them without looking at them (variants/packed_shared.h).
  *
  * Within one model equal numbers mean equal bytes: an initializer has one by its place in the file, and
  * whatever makes new weights of old ones makes the new number of the old numbers and of all else that the

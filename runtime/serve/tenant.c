@@ -294,7 +294,8 @@ int moire_load(moire_runtime *rt, const char *path, const moire_tenant_config *c
     mo_tenants_load(rt, &loading);
     rc = load_at_once(rt, path, &c, &loading, out, err);
     if (rc == MOIRE_ESTORE && c.at_once == 2) {
-        mo_fail(err, rc, "'%.300s' cannot be loaded at once: no tenant of that file has all that it needs", path);
+        mo_fail(err, rc, "'%.300s' cannot be loaded at once: no tenant of that file has all that it needs",
+                path);
     } else if (rc == MOIRE_ESTORE) {
         mo_lock_take(rt->env.sys, &rt->loading);
         rc = add_tenant(rt, path, &c, &loading, NULL, out, err);

@@ -139,8 +139,8 @@ int ms_binding_make(struct ms_model *m, const moire_shape *shapes, bool quick, s
     pthread_mutex_unlock(&r->lock);
     if (*out) return MOIRE_OK;
     if (!make_room(r, 1))
-        return ms_fail(err, MOIRE_EBUSY, "queries of %d sets of shapes are under way; a further one must wait",
-                       MS_BINDINGS);
+        return ms_fail(err, MOIRE_EBUSY,
+                       "queries of %d sets of shapes are under way; a further one must wait", MS_BINDINGS);
     struct ms_binding *b = calloc(1, sizeof *b + (size_t)m->n_inputs * sizeof *shapes);
     if (!b) return ms_fail(err, MOIRE_ENOMEM, "no memory for a shape of model '%.100s'", m->found.name);
     memcpy(b->shape, shapes, (size_t)m->n_inputs * sizeof *shapes);

@@ -74,14 +74,14 @@ struct ms_repository {
     pthread_t loader, binder;
     struct ms_model *model[MS_MODELS];
     int n;
-    struct ms_model *retired; /* not in the table any more, but held */
-    int64_t failed_loads;     /* of models that are not ready now, at the last look */
+    struct ms_model *retired;    /* not in the table any more, but held */
+    int64_t failed_loads;        /* of models that are not ready now, at the last look */
     struct ms_jobs loads, binds; /* for the loader, and for the binder */
     int n_bindings;              /* of all models */
     int64_t shape_bytes;         /* likewise */
-    int busy;   /* jobs that are not done */
-    bool stops; /* no further loads */
-    bool ends;  /* nor anything else */
+    int busy;                    /* jobs that are not done */
+    bool stops;                  /* no further loads */
+    bool ends;                   /* nor anything else */
     bool binder_ended;
     uint64_t uses;
     int cores; /* of the runtime, 1 or more */

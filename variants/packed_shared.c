@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * weights.c - shared packed weights; see weights.h.  A list: a model has hundreds of them. */
-#include "variants/weights.h"
+ * packed_shared.c - shared packed weights; see packed_shared.h.  A list: a model has hundreds of them. */
+#include "variants/packed_shared.h"
 
 #include "runtime/base/lock.h"
 #include "runtime/graph/content.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * weights.h - packed weights that the plans of one model share, whatever their shapes: each is made by the
- * plan that needs it first and goes with the last that has it.
+ * packed_shared.h - packed weights that the plans of one model share, whatever their shapes: each is made by
+ * the plan that needs it first and goes with the last that has it.
  *
  * A packed weight is known by the number of its contents (runtime/graph/content.h) and of how it is packed.
  * Whoever takes one that is not there yet fills it before any other plan of the model is built: the caller
  * sees to that with a lock of its own.  Giving back may happen at any time. */
-#ifndef MO_WEIGHTS_H
-#define MO_WEIGHTS_H
+#ifndef MO_PACKED_SHARED_H
+#define MO_PACKED_SHARED_H
 #include "runtime/base/env.h"
 
 struct mo_weights;
