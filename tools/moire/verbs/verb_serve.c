@@ -56,13 +56,13 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
         .shared_memory = o->shared_memory,
         .trace_file = o->trace_file,
         .record_events = o->record_events,
+        .shape_memory = o->shape_memory,
         .insecure = o->insecure,
         .json_log = o->json_log,
         .log_verbose = o->log_verbose,
         .nv_metrics = o->nv_metrics,
         .supervisor = getenv("NOTIFY_SOCKET"),
         .json = o->json};
-                                        .shape_memory = o->shape_memory,
     return ms_server_run(&s, &err) ? mo_verb_fail(o, &err) : MO_EXIT_OK;
 }
 
