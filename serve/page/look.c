@@ -18,7 +18,11 @@ static void add_tenant(struct ms_model_look *l, moire_tenant *tenant, moire_tena
     l->waiting += s->waiting;
     l->running += s->paused + s->blocks;
     l->cores += s->cores;
-    l->memory.weights += s->memory.weights;
+    l->memory.weights += s->memory.weights - s->shared_weights;
+    if (s->shared_weights > l->shared_weights) { /* its tenants share them: the most that one has */
+        l->memory.weights += s->shared_weights - l->shared_weights;
+        l->shared_weights = s->shared_weights;
+    }
     l->memory.plans += s->memory.plans;
     l->memory.inputs += s->memory.inputs;
     l->memory.activations += s->memory.activations;
@@ -34,11 +38,10 @@ static void add_tenants(struct ms_model_look *l, struct ms_model *m, moire_tenan
     struct ms_binding *used[MS_BINDINGS];
     int n = 0;
     pthread_mutex_lock(&m->repository->lock);
-    for (int i = 0; i < MS_BINDINGS; i++)
-        if (m->binding[i].tenant) {
-            m->binding[i].users++;
-            used[n++] = &m->binding[i];
-        }
+    for (struct ms_binding *b = m->bindings; b && n < MS_BINDINGS; b = b->next) {
+        b->users++;
+        used[n++] = b;
+    }
     pthread_mutex_unlock(&m->repository->lock);
     for (int i = 0; i < n; i++)
         add_tenant(l, used[i]->tenant, room);

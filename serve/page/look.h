@@ -18,6 +18,7 @@ struct ms_model_look {
     int n_tenants;
     int waiting, running, cores;
     moire_memory memory;
+    int64_t shared_weights;                        /* of memory.weights */
     int layers, compiled_layers, reference_layers; /* of one of them */
     int64_t version_runs[MOIRE_VERSIONS];
 };
