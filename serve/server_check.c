@@ -2,7 +2,7 @@
  * server_check.c - `moire serve --check`: every fault of a repository, without serving it; see server.h. */
 #include <string.h>
 #include "serve/protocol/kserve.h"
-#include "serve/repository/scan.h"
+#include "serve/repository/ensemble.h"
 #include "serve/server.h"
 
 struct report {
@@ -52,6 +52,13 @@ static bool is_asked_to_join(const char *repository, const struct ms_found *f) {
     return is_asked;
 }
 
+static void check_ensemble(const char *repository, const struct ms_scan *scan, const struct ms_found *f,
+                           FILE *out, struct ms_faults *faults) {
+    const int before = faults->n;
+    ms_ensemble_inspect(repository, scan, f, faults);
+    if (faults->n == before) fprintf(out, "%s, version %s: an ensemble\n", f->name, f->version);
+}
+
 static void check_model(const char *repository, const struct ms_found *f, FILE *out,
                         struct ms_faults *faults) {
     moire_model *m;
@@ -81,7 +88,10 @@ int ms_server_check(const char *repository, FILE *out, int *n_faults, moire_erro
     const int rc = ms_scan_open(repository, NULL, &scan, &faults, err);
     if (rc) return rc;
     for (int i = 0; i < scan.n; i++)
-        check_model(repository, &scan.found[i], out, &faults);
+        if (scan.found[i].is_ensemble)
+            check_ensemble(repository, &scan, &scan.found[i], out, &faults);
+        else
+            check_model(repository, &scan.found[i], out, &faults);
     if (!scan.n && !faults.n) ms_fault_say(&faults, "%s has no model", repository);
     fprintf(out, "%d models and versions, %d faults\n", scan.n, faults.n);
     *n_faults = faults.n;

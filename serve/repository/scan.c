@@ -136,6 +136,18 @@ static void check_labels(const struct scanner *s, const char *folder, const char
     }
 }
 
+/* One version, the newest of which there is a folder: all would have the same configuration. */
+static int add_ensemble(struct scanner *s, const char *folder, const char *name, int64_t stamp) {
+    struct dirent **list;
+    const int n = scandir(folder, &list, keeps_versions, newest_first), before = s->to->n;
+    const int rc = add(s, name, n > 0 ? list[0]->d_name : "1", "", stamp);
+    if (s->to->n > before) s->to->found[before].is_ensemble = true;
+    for (int i = 0; i < n; i++)
+        free(list[i]);
+    if (n >= 0) free(list);
+    return rc;
+}
+
 /* A folder of Triton's layout. */
 static int add_folder(struct scanner *s, const char *folder, const char *name, bool keep) {
     char path[MS_PATH], config[MS_PATH + 20];
@@ -150,7 +162,8 @@ static int add_folder(struct scanner *s, const char *folder, const char *name, b
     }
     ms_settings_read(read, name, &settings, s->faults);
     check_labels(s, path, name, settings.config);
-    const int rc = add_versions(s, path, name, &settings, stamp_of(config));
+    const int rc = settings.is_ensemble ? add_ensemble(s, path, name, stamp_of(config))
+                                        : add_versions(s, path, name, &settings, stamp_of(config));
     if (keep)
         s->to->settings = settings;
     else

@@ -9,8 +9,9 @@ enum { MS_NAME = 128, MS_PATH = 1024, MS_VERSION = 24, MS_MODELS = 256 };
 
 struct ms_found {
     char name[MS_NAME], version[MS_VERSION];
-    char path[MS_PATH]; /* "": faults keep it from being served */
-    int64_t stamp;      /* changes when the model's or the configuration's file does */
+    char path[MS_PATH]; /* "": an ensemble, or faults keep it from being served */
+    bool is_ensemble;
+    int64_t stamp; /* changes when the model's or the configuration's file does */
 };
 struct ms_scan {
     struct ms_found *found; /* by name, then version, newest first */
