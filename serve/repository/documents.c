@@ -208,7 +208,7 @@ static bool is_listed(const json_t *list, const char *name) {
 static void add_others(const struct ms_repository *r, json_t *list) {
     struct ms_faults quiet = {0};
     struct ms_scan scan;
-    if (ms_scan_open(r->options.folder, NULL, &scan, &quiet, NULL)) return;
+    if (ms_scan_open(&r->options.source, NULL, &scan, &quiet, NULL)) return;
     for (int i = 0; i < scan.n; i++)
         if (!is_listed(list, scan.found[i].name))
             json_array_append_new(list, json_pack("{s:s}", "name", scan.found[i].name));

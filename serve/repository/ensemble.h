@@ -72,10 +72,10 @@ typedef bool (*ms_ports_find)(void *user, const struct ms_step *step, struct ms_
 void ms_ensemble_check(const struct ms_ensemble *ensemble, const char *name, ms_ports_find find, void *user,
                        struct ms_faults *faults);
 
-/* Checks one that lies in a folder, of which `scan` has all models, and says every fault that a load would
+/* Checks one that is not loaded; `scan` has all models of its source, and says every fault that a load would
  * meet. */
-void ms_ensemble_inspect(const char *folder, const struct ms_scan *scan, const struct ms_found *found,
-                         struct ms_faults *faults);
+void ms_ensemble_inspect(const struct ms_source *from, const struct ms_scan *scan,
+                         const struct ms_found *found, struct ms_faults *faults);
 
 /* The loader's.  An ensemble whose models are all there and fit takes them and serves; another does not, and
  * its model says why.  Returns: true: something has changed. */

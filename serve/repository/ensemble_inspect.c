@@ -6,7 +6,8 @@
 #include "serve/repository/ensemble.h"
 
 struct inspection {
-    const char *folder, *name;
+    const struct ms_source *from;
+    const char *name;
     const struct ms_scan *scan;
     moire_model *file[MS_STEPS]; /* opened so far: ports point into them */
     struct ms_ensemble *within[MS_STEPS];
@@ -24,11 +25,12 @@ static const struct ms_found *found(const struct inspection *in, const struct ms
 }
 
 /* The configuration of an ensemble, the caller's; NULL: it has faults, which the scan of all has said. */
-static struct ms_ensemble *read_again(const char *folder, const char *name, json_t **config, int64_t *batch) {
+static struct ms_ensemble *read_again(const struct ms_source *from, const char *name, json_t **config,
+                                      int64_t *batch) {
     struct ms_faults quiet = {0};
     struct ms_scan scan;
     struct ms_ensemble *e = NULL;
-    if (ms_scan_open(folder, name, &scan, &quiet, NULL)) return NULL;
+    if (ms_scan_open(from, name, &scan, &quiet, NULL)) return NULL;
     *config = json_incref(scan.settings.config);
     *batch = scan.settings.max_batch;
     if (!quiet.n) e = ms_ensemble_read(*config, name, &quiet);
@@ -48,7 +50,7 @@ static bool ports_of_file(struct inspection *in, const struct ms_found *f, struc
         moire_model_input(*m, i, &in->port[0][i]);
     for (int i = 0; i < out->n_outputs; i++)
         moire_model_output(*m, i, &in->port[1][i]);
-    if (!ms_scan_open(in->folder, f->name, &scan, &quiet, NULL)) {
+    if (!ms_scan_open(in->from, f->name, &scan, &quiet, NULL)) {
         out->max_batch = scan.settings.max_batch;
         ms_scan_close(&scan);
     }
@@ -57,7 +59,7 @@ static bool ports_of_file(struct inspection *in, const struct ms_found *f, struc
 
 static bool ports_of_ensemble(struct inspection *in, const struct ms_found *f, struct ms_ports *out) {
     struct ms_ensemble *e = in->within[in->n] =
-        read_again(in->folder, f->name, &in->config[in->n], &out->max_batch);
+        read_again(in->from, f->name, &in->config[in->n], &out->max_batch);
     if (!e) return false;
     out->n_inputs = e->n_inputs;
     out->n_outputs = e->n_outputs;
@@ -88,7 +90,7 @@ static int depth_of(const struct inspection *in, const struct ms_ensemble *e, in
         json_t *config = NULL;
         int64_t batch;
         struct ms_ensemble *inner =
-            f && f->is_ensemble ? read_again(in->folder, f->name, &config, &batch) : NULL;
+            f && f->is_ensemble ? read_again(in->from, f->name, &config, &batch) : NULL;
         const int depth = inner ? depth_of(in, inner, above + 1) : above;
         if (depth > deepest) deepest = depth;
         ms_ensemble_free(inner);
@@ -97,14 +99,14 @@ static int depth_of(const struct inspection *in, const struct ms_ensemble *e, in
     return deepest;
 }
 
-void ms_ensemble_inspect(const char *folder, const struct ms_scan *scan, const struct ms_found *f,
+void ms_ensemble_inspect(const struct ms_source *from, const struct ms_scan *scan, const struct ms_found *f,
                          struct ms_faults *faults) {
     json_t *config = NULL;
     int64_t batch;
-    struct ms_ensemble *e = read_again(folder, f->name, &config, &batch);
+    struct ms_ensemble *e = read_again(from, f->name, &config, &batch);
     struct inspection *in = calloc(1, sizeof *in);
     if (e && in) {
-        *in = (struct inspection){.folder = folder, .name = f->name, .scan = scan};
+        *in = (struct inspection){.from = from, .name = f->name, .scan = scan};
         ms_ensemble_check(e, f->name, find, in, faults);
         if (depth_of(in, e, 1) > MS_NESTED)
             ms_fault_say(faults, "%s: ensembles are nested deeper than %d, or in a circle", f->name,

@@ -97,7 +97,7 @@ static int load_name(struct ms_repository *r, const char *name, int depth, moire
     struct first_fault first = {.r = r};
     struct ms_faults faults = {.say = keep_first, .user = &first};
     struct ms_scan scan;
-    int rc = ms_scan_open(r->options.folder, name, &scan, &faults, err);
+    int rc = ms_scan_open(&r->options.source, name, &scan, &faults, err);
     if (rc) return rc;
     if (faults.n)
         rc = ms_fail(err, MOIRE_EINVAL, "%s", first.line);
@@ -127,7 +127,7 @@ static int unload_name(struct ms_repository *r, const char *name, bool all, moir
         ms_repository_give(m);
         return MOIRE_OK;
     }
-    const int rc = ms_scan_open(r->options.folder, name, &scan, &quiet, err);
+    const int rc = ms_scan_open(&r->options.source, name, &scan, &quiet, err);
     if (rc) return rc;
     const bool is_there = scan.n > 0;
     ms_scan_close(&scan);
@@ -203,7 +203,7 @@ static void refresh(struct ms_repository *r) {
     struct ms_faults quiet = {0}; /* load_name() says them */
     struct ms_scan scan;
     moire_error err = {0};
-    const int rc = ms_scan_open(r->options.folder, NULL, &scan, &quiet, &err);
+    const int rc = ms_scan_open(&r->options.source, NULL, &scan, &quiet, &err);
     if (rc) ms_say(r, MOIRE_LOG_ERROR, "%s", err.message);
     int64_t failed = rc || (quiet.n && !r->options.is_explicit);
     for (int i = 0; i < (rc ? 0 : scan.n) && !stops(r); i++) {

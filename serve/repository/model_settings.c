@@ -2,14 +2,13 @@
  * model_settings.c - reads a model's configuration; see model_settings.h. */
 #include "serve/repository/settings_reader.h"
 
-#include "serve/repository/ensemble.h"
-
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "serve/repository/ensemble.h"
 
 void ms_fault_say(struct ms_faults *to, const char *format, ...) {
     char line[600];
@@ -127,7 +126,7 @@ static void read_backend(const struct ms_reader *r) {
 }
 
 /* For its faults; a model that is made of it reads it again. */
-static void read_ensemble(const struct reader *r) {
+static void read_ensemble(const struct ms_reader *r) {
     const char *platform = json_string_value(json_object_get(r->s->config, "platform"));
     if (!message(r, r->s->config, "ensemble_scheduling") || !platform || strcmp(platform, "ensemble") != 0)
         ms_fault_say(r->faults,

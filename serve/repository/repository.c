@@ -77,6 +77,13 @@ bool ms_repository_is_ready(struct ms_repository *r) {
     return ready;
 }
 
+bool ms_repository_is_busy(struct ms_repository *r) {
+    pthread_mutex_lock(&r->lock);
+    const bool busy = r->busy > 0;
+    pthread_mutex_unlock(&r->lock);
+    return busy;
+}
+
 /* --- the table --- */
 void ms_repository_retire(struct ms_model *m) {
     struct ms_repository *r = m->repository;

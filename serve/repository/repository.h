@@ -48,7 +48,7 @@ struct ms_model {
 };
 
 struct ms_repository_options {
-    const char *folder;
+    struct ms_source source;
     moire_runtime *runtime;
     bool is_explicit; /* clients load and unload; nothing is loaded until one does */
     void (*log)(void *user, int level, const char *line);
@@ -101,6 +101,8 @@ int ms_repository_unload_all(struct ms_repository *repository, const char *name,
                              moire_error *err);
 /* Nothing is being loaded and nothing has failed to. */
 bool ms_repository_is_ready(struct ms_repository *repository);
+/* Loads or unloads are under way. */
+bool ms_repository_is_busy(struct ms_repository *repository);
 
 /* Takes a model, ready or not, to be given back; version NULL: the newest.
  * Returns: MOIRE_OK; MOIRE_ESTALE: there is none of that name and version; MOIRE_EINVAL: that is no version.

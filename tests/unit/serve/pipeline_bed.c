@@ -108,7 +108,7 @@ void pipeline_bed_start(struct pipeline_bed *bed, bool is_explicit) {
     c.store = "/nonexistent";
     assert_int_equal(moire_runtime_create(&c, &bed->runtime, &err), MOIRE_OK);
     const struct ms_repository_options o = {
-        .folder = bed->folder, .runtime = bed->runtime, .is_explicit = is_explicit, .log = say};
+        .source = {.folder = bed->folder}, .runtime = bed->runtime, .is_explicit = is_explicit, .log = say};
     assert_int_equal(ms_repository_start(&o, &bed->repository, &err), MOIRE_OK);
     for (bool busy = true; busy; usleep(1000)) {
         pthread_mutex_lock(&bed->repository->lock);
