@@ -329,9 +329,8 @@ typedef struct moire_query_options {
      * a late answer misses.  Other values: the same, and a query without an answer by then is answered
      * MOIRE_EEXPIRED at once, whether it waits or runs.  MOIRE_NO_DEADLINE: it has none. */
     int64_t deadline_ns;
-    /* In place of the tenant's priority where own_priority is 1.  Of a tenant's queries of one deadline (all,
-     * where it has no QoS) those of higher priority take the earlier turns; other tenants' turns stay. Policy
-     * "prema" weighs it against other tenants, and so do GPUs' policies where they may cut batches. */
+    /* In place of the tenant's priority where own_priority is 1.  Of a tenant's queries of one deadline those
+     * of higher priority go first.  "prema" and GPUs' policies that cut batches weigh it among tenants. */
     int own_priority, priority;
     uint64_t tag; /* the caller's: comes back in the answer, and in what moire_record() writes */
     /* NULL: the call that submits copies the inputs.  Else they are lent: their data, aligned in any way,
@@ -341,6 +340,7 @@ typedef struct moire_query_options {
      * it did), at the answer for one that never began, and may be after it for one that was cancelled or
      * expired when it began.  The runtime reads lent data once, into memory of its own. */
     void (*returned)(void *user);
+    int late_goes_on; /* 1: deadline_ns is a target as the tenant's is: what misses it goes on */
 } moire_query_options;
 /* Sets every field to its default, and size.  Returns: nothing. */
 MOIRE_API void moire_query_options_init(moire_query_options *options);

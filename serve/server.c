@@ -36,8 +36,31 @@ static int start_runtime(struct ms_server *s, moire_error *err) {
     return moire_runtime_create(&c, &s->runtime, err);
 }
 
+struct ms_source ms_server_source(const struct ms_server_options *o) {
+    struct ms_source source = {.folder = o->repository};
+    if (o->config) {
+        source.models = ms_config_file_models(o->config);
+        source.models_folder = o->config->folder;
+    }
+    return source;
+}
+
+static void loaded_first(void *user, int code, const char *message) {
+    struct ms_server *s = user;
+    if (!code) return;
+    atomic_fetch_add(&s->failed_first, 1);
+    ms_log_line(&s->log, MOIRE_LOG_ERROR, message);
+}
+
+static int load_first(struct ms_server *s, moire_error *err) {
+    int rc = MOIRE_OK;
+    for (int i = 0; i < s->options.n_load && !rc; i++)
+        rc = ms_repository_load(s->repository, s->options.load[i], loaded_first, s, err);
+    return rc;
+}
+
 static int start_repository(struct ms_server *s, moire_error *err) {
-    const struct ms_repository_options o = {.folder = s->options.repository,
+    const struct ms_repository_options o = {.source = ms_server_source(&s->options),
                                             .runtime = s->runtime,
                                             .is_explicit = !strcmp(s->options.mode, "explicit"),
                                             .shape_memory = s->options.shape_memory,
@@ -47,7 +70,8 @@ static int start_repository(struct ms_server *s, moire_error *err) {
                                             .trace = s->trace,
                                             .regions = s->regions,
                                             .has_shared_memory = s->options.shared_memory != NULL};
-    return ms_repository_start(&o, &s->repository, err);
+    const int rc = ms_repository_start(&o, &s->repository, err);
+    return rc ? rc : load_first(s, err);
 }
 
 /* A recording that cannot be written is better known before the run than after it. */
@@ -78,7 +102,7 @@ int ms_server_start(const struct ms_server_options *options, struct ms_server **
     struct ms_server *s = *out = calloc(1, sizeof *s);
     if (!s) return ms_fail(err, MOIRE_ENOMEM, "no memory for the server");
     s->options = *options;
-    if (access(options->repository, R_OK | X_OK)) {
+    if (options->repository && access(options->repository, R_OK | X_OK)) {
         free(s);
         *out = NULL;
         return ms_fail(err, MOIRE_EIO, "the model repository %.300s is no folder that can be read",
@@ -167,6 +191,16 @@ static void announce(const struct ms_server *s) {
     fflush(stdout);
 }
 
+/* true: the models of the start are loaded, or have failed to; false: a signal to end came before. */
+static bool wait_for_models(struct ms_server *s, const sigset_t *signals) {
+    const struct timespec pause = {.tv_nsec = 20000000};
+    while (ms_repository_is_busy(s->repository)) {
+        const int signal = sigtimedwait(signals, NULL, &pause);
+        if (signal == SIGTERM || signal == SIGINT) return false;
+    }
+    return true;
+}
+
 /* Until a signal to end. */
 static void wait_for_end(struct ms_server *s, const sigset_t *signals) {
     const bool polls = !strcmp(s->options.mode, "poll");
@@ -183,6 +217,22 @@ static void wait_for_end(struct ms_server *s, const sigset_t *signals) {
     }
 }
 
+static int serve_until_end(struct ms_server *s, const sigset_t *signals, moire_error *err) {
+    announce(s);
+    if (s->options.exit_on_error) {
+        if (!wait_for_models(s, signals)) return MOIRE_OK;
+        if (atomic_load(&s->failed_first) || !ms_repository_is_ready(s->repository))
+            return ms_fail(err, MOIRE_EFAILED,
+                           "a model does not serve, and --exit-on-error is said; the log says why");
+    }
+    ms_supervisor_tell(s->options.supervisor, MS_TOLD_READY);
+    wait_for_end(s, signals);
+    ms_supervisor_tell(s->options.supervisor, MS_TOLD_STOPPING);
+    ms_log_line(&s->log, MOIRE_LOG_INFO,
+                "ends when what it has taken is answered; a second signal ends it at once");
+    return MOIRE_OK;
+}
+
 int ms_server_run(const struct ms_server_options *options, moire_error *err) {
     struct ms_server *s = NULL;
     sigset_t signals, before;
@@ -192,15 +242,8 @@ int ms_server_run(const struct ms_server_options *options, moire_error *err) {
     sigaddset(&signals, SIGHUP);
     signal(SIGPIPE, SIG_IGN);
     pthread_sigmask(SIG_BLOCK, &signals, &before); /* threads that start now inherit it */
-    const int rc = ms_server_start(options, &s, err);
-    if (s) {
-        announce(s);
-        ms_supervisor_tell(options->supervisor, MS_TOLD_READY);
-        wait_for_end(s, &signals);
-        ms_supervisor_tell(options->supervisor, MS_TOLD_STOPPING);
-        ms_log_line(&s->log, MOIRE_LOG_INFO,
-                    "ends when what it has taken is answered; a second signal ends it at once");
-    }
+    int rc = ms_server_start(options, &s, err);
+    if (s) rc = serve_until_end(s, &signals, err);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (s) ms_server_stop(s);
     return rc;

@@ -6,7 +6,9 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include "moire.h"
+#include "serve/config_file.h"
 #include "serve/net/tls.h"
+#include "serve/repository/overlay.h"
 
 struct ms_server_options {
     const char *repository, *host, *unix_path, *grpc_unix, *control_unix, *token_file, *policy, *store,
@@ -22,6 +24,10 @@ struct ms_server_options {
     int64_t body_bytes, shape_memory;
     int log_verbose; /* 1: a line for each request */
     bool insecure, json_log, json, nv_metrics;
+    const struct ms_config_file *config; /* its models; NULL: none */
+    const char *const *load;             /* models to load first where clients say what is loaded */
+    int n_load;
+    bool exit_on_error; /* ms_server_run() ends where a model that is loaded at the start does not serve */
 };
 
 struct ms_server;
@@ -38,6 +44,8 @@ int ms_server_port(const struct ms_server *server, enum ms_port which);
 bool ms_server_is_ready(struct ms_server *server);
 /* Looks at the repository again.  Returns at once. */
 void ms_server_refresh(struct ms_server *server);
+/* Where its models come from, by its options. */
+struct ms_source ms_server_source(const struct ms_server_options *options);
 /* And at certificates and tokens, which stay as they are where a file is no good; the log says that. */
 void ms_server_reload(struct ms_server *server);
 
@@ -46,5 +54,5 @@ void ms_server_reload(struct ms_server *server);
 int ms_server_run(const struct ms_server_options *options, moire_error *err);
 
 /* server_check.c: says to `out` what would be served, and every fault.  *faults: how many. */
-int ms_server_check(const char *repository, FILE *out, int *faults, moire_error *err);
+int ms_server_check(const struct ms_source *from, FILE *out, int *faults, moire_error *err);
 #endif

@@ -2,7 +2,7 @@
  * server_check.c - `moire serve --check`: every fault of a repository, without serving it; see server.h. */
 #include <string.h>
 #include "serve/protocol/kserve.h"
-#include "serve/repository/scan.h"
+#include "serve/repository/ensemble.h"
 #include "serve/server.h"
 
 struct report {
@@ -43,16 +43,23 @@ static void check_batching(const struct ms_found *f, const moire_model *m, FILE 
         fprintf(out, "note: %s: queries are not joined: %s\n", f->name, err.message);
 }
 
-static bool is_asked_to_join(const char *repository, const struct ms_found *f) {
+static bool is_asked_to_join(const struct ms_source *from, const struct ms_found *f) {
     struct ms_faults quiet = {0};
     struct ms_scan own;
-    if (ms_scan_open(repository, f->name, &own, &quiet, NULL)) return false;
+    if (ms_scan_open(from, f->name, &own, &quiet, NULL)) return false;
     const bool is_asked = own.settings.batching.is_asked && own.settings.max_batch > 1;
     ms_scan_close(&own);
     return is_asked;
 }
 
-static void check_model(const char *repository, const struct ms_found *f, FILE *out,
+static void check_ensemble(const struct ms_source *from, const struct ms_scan *scan, const struct ms_found *f,
+                           FILE *out, struct ms_faults *faults) {
+    const int before = faults->n;
+    ms_ensemble_inspect(from, scan, f, faults);
+    if (faults->n == before) fprintf(out, "%s, version %s: an ensemble\n", f->name, f->version);
+}
+
+static void check_model(const struct ms_source *from, const struct ms_found *f, FILE *out,
                         struct ms_faults *faults) {
     moire_model *m;
     moire_error err = {0};
@@ -69,20 +76,24 @@ static void check_model(const char *repository, const struct ms_found *f, FILE *
         if (!moire_model_output(m, i, &p)) print_port(out, "output", &p);
     if (moire_model_n_inputs(m) > MS_PORTS || moire_model_n_outputs(m) > MS_PORTS)
         ms_fault_say(faults, "%s: more than %d inputs or outputs", f->name, MS_PORTS);
-    else if (is_asked_to_join(repository, f))
+    else if (is_asked_to_join(from, f))
         check_batching(f, m, out);
     moire_model_close(m);
 }
 
-int ms_server_check(const char *repository, FILE *out, int *n_faults, moire_error *err) {
+int ms_server_check(const struct ms_source *from, FILE *out, int *n_faults, moire_error *err) {
     struct report report = {.out = out};
     struct ms_faults faults = {.say = say, .user = &report};
     struct ms_scan scan;
-    const int rc = ms_scan_open(repository, NULL, &scan, &faults, err);
+    const int rc = ms_scan_open(from, NULL, &scan, &faults, err);
     if (rc) return rc;
     for (int i = 0; i < scan.n; i++)
-        check_model(repository, &scan.found[i], out, &faults);
-    if (!scan.n && !faults.n) ms_fault_say(&faults, "%s has no model", repository);
+        if (scan.found[i].is_ensemble)
+            check_ensemble(from, &scan, &scan.found[i], out, &faults);
+        else
+            check_model(from, &scan.found[i], out, &faults);
+    if (!scan.n && !faults.n)
+        ms_fault_say(&faults, "%s has no model", from->folder ? from->folder : "the configuration");
     fprintf(out, "%d models and versions, %d faults\n", scan.n, faults.n);
     *n_faults = faults.n;
     ms_scan_close(&scan);

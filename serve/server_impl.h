@@ -2,6 +2,7 @@
  * server_impl.h - what the files of the server share; see server.h. */
 #ifndef MS_SERVER_IMPL_H
 #define MS_SERVER_IMPL_H
+#include <stdatomic.h>
 #include "serve/grpc/grpc.h"
 #include "serve/http/http.h"
 #include "serve/protocol/log.h"
@@ -24,6 +25,7 @@ struct ms_server {
     struct ms_grpc grpc;
     int port[MS_TCP_PORTS];
     bool owns[MS_SOCKET_FILES]; /* the socket file is this server's */
+    atomic_int failed_first;    /* of the models that were to be loaded at the start */
 };
 
 /* server_listen.c.  Reads certificates and tokens; opens the sockets, once the runtime and the repository are

@@ -26,7 +26,8 @@ static int read_options(const moire_query_options *given, struct mo_arrival *out
                        o.arrival_ns < 0 ? "arrival_ns" : "deadline_ns");
     *out = (struct mo_arrival){.arrival = o.arrival_ns,
                                .deadline = o.deadline_ns,
-                               .expires = o.deadline_ns && o.deadline_ns != MOIRE_NO_DEADLINE,
+                               .expires = o.deadline_ns && o.deadline_ns != MOIRE_NO_DEADLINE &&
+                                          !o.late_goes_on,
                                .own_priority = o.own_priority != 0,
                                .priority = o.priority,
                                .tag = o.tag};

@@ -122,21 +122,27 @@ static void job_ended(void *user, int code, const char *message) {
 }
 
 /* RepositoryModelLoadRequest and RepositoryModelUnloadRequest have the same fields. */
-static int start(struct ms_item *item, ms_job_start starts, moire_error *err) {
+static int start(struct ms_item *item, ms_job_start starts, ms_job_start with_dependents, moire_error *err) {
     const Inference__RepositoryModelLoadRequest *r = (const void *)item->request;
-    for (size_t i = 0; i < r->n_parameters; i++)
+    for (size_t i = 0; i < r->n_parameters; i++) {
+        const Inference__ModelRepositoryParameter *p = r->parameters[i]->value;
         if (strcmp(r->parameters[i]->key, "unload_dependents") != 0)
             return ms_fail(err, MOIRE_EUNSUPPORTED,
                            "the parameter '%.60s' is not served; models come from the repository",
                            r->parameters[i]->key);
+        if (p &&
+            p->parameter_choice_case == INFERENCE__MODEL_REPOSITORY_PARAMETER__PARAMETER_CHOICE_BOOL_PARAM &&
+            p->bool_param)
+            starts = with_dependents;
+    }
     return starts(repository_of(item), r->model_name, job_ended, item, err);
 }
 
 static int load(struct ms_item *item, moire_error *err) {
-    return start(item, ms_repository_load, err);
+    return start(item, ms_repository_load, ms_repository_load, err);
 }
 static int unload(struct ms_item *item, moire_error *err) {
-    return start(item, ms_repository_unload, err);
+    return start(item, ms_repository_unload, ms_repository_unload_all, err);
 }
 /* A message without fields. */
 static void pack_nothing(struct ms_item *item) {

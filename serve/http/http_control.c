@@ -30,7 +30,7 @@ static void ended(void *user, int code, const char *message) {
 }
 
 /* Parameters that would change what is loaded are refused, not passed over. */
-static int check_parameters(const struct ms_exchange *x, moire_error *err) {
+static int check_parameters(const struct ms_exchange *x, bool *dependents, moire_error *err) {
     json_error_t why;
     if (!x->body.n) return MOIRE_OK;
     json_t *document = json_loadb(x->body.at, x->body.n, JSON_REJECT_DUPLICATES, &why);
@@ -41,7 +41,10 @@ static int check_parameters(const struct ms_exchange *x, moire_error *err) {
     const json_t *value;
     int rc = MOIRE_OK;
     json_object_foreach((json_t *)(uintptr_t)parameters, key, value) {
-        if (!strcmp(key, "unload_dependents")) continue; /* nothing depends on a model here */
+        if (!strcmp(key, "unload_dependents")) {
+            *dependents = json_is_true(value);
+            continue;
+        }
         rc = ms_fail(err, MOIRE_EUNSUPPORTED,
                      "the parameter '%.60s' is not served; models come from the repository", key);
     }
@@ -49,21 +52,23 @@ static int check_parameters(const struct ms_exchange *x, moire_error *err) {
     return rc;
 }
 
-static void start(struct ms_exchange *x, ms_job_start starts) {
+static void start(struct ms_exchange *x, ms_job_start starts, ms_job_start with_dependents) {
     moire_error err = {0};
-    if (check_parameters(x, &err)) {
+    bool dependents = false;
+    if (check_parameters(x, &dependents, &err)) {
         ms_http_fail(x, &err);
         return;
     }
     ms_http_suspend(x);
+    if (dependents) starts = with_dependents;
     if (starts(x->http->repository, x->model, ended, x, &err)) ended(x, err.code, err.message);
 }
 
 void ms_http_load(struct ms_exchange *x) {
-    start(x, ms_repository_load);
+    start(x, ms_repository_load, ms_repository_load);
 }
 void ms_http_unload(struct ms_exchange *x) {
-    start(x, ms_repository_unload);
+    start(x, ms_repository_unload, ms_repository_unload_all);
 }
 void ms_http_job_done(struct ms_exchange *x) {
     if (x->error.code)

@@ -24,6 +24,10 @@ static void set_deadlines(struct ms_query *q) {
     const int64_t timeout = own ? own : p->timeout_us;
     q->expires_ns = q->target_ns = MS_NEVER;
     if (s->qos_ns) q->target_ns = q->begun_ns + s->qos_ns;
+    if (q->is_step) { /* the whole expires, not its steps */
+        if (q->due_ns) q->target_ns = q->due_ns;
+        return;
+    }
     if (timeout > 0 && timeout < LONGEST_US) q->target_ns = q->begun_ns + timeout * 1000;
     if (timeout > 0 && timeout < LONGEST_US && !p->delays) q->expires_ns = q->target_ns;
     /* A client's patience is no target: it counts where it ends before the target does.  Else the client

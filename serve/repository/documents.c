@@ -61,13 +61,17 @@ static json_t *metadata(const moire_port *ports, int n) {
     return list;
 }
 
+static const char *platform_of(const struct ms_model *m) {
+    return m->ensemble ? "ensemble" : "onnxruntime_onnx";
+}
+
 int ms_document_model(struct ms_repository *r, const char *name, const char *version, json_t **out,
                       moire_error *err) {
     struct ms_model *m;
     const int rc = take_ready(r, name, version, &m, err);
     if (rc) return rc;
     *out = json_pack("{s:s, s:o, s:s, s:o, s:o}", "name", m->found.name, "versions",
-                     versions_of(r, m->found.name), "platform", "onnxruntime_onnx", "inputs",
+                     versions_of(r, m->found.name), "platform", platform_of(m), "inputs",
                      metadata(m->input, m->n_inputs), "outputs", metadata(m->output, m->n_outputs));
     ms_repository_give(m);
     return MOIRE_OK;
@@ -126,8 +130,8 @@ int ms_document_config(struct ms_repository *r, const char *name, const char *ve
     if (rc) return rc;
     json_t *config = json_deep_copy(m->settings.config);
     json_object_set_new(config, "name", json_string(m->found.name));
-    json_object_set_new(config, "platform", json_string("onnxruntime_onnx"));
-    json_object_set_new(config, "backend", json_string("moire"));
+    json_object_set_new(config, "platform", json_string(platform_of(m)));
+    json_object_set_new(config, "backend", json_string(m->ensemble ? "" : "moire"));
     json_object_set_new(config, "max_batch_size", json_integer(m->settings.max_batch));
     json_object_set_new(config, "input", configured(m, m->input, m->n_inputs));
     json_object_set_new(config, "output", configured(m, m->output, m->n_outputs));
@@ -208,7 +212,7 @@ static bool is_listed(const json_t *list, const char *name) {
 static void add_others(const struct ms_repository *r, json_t *list) {
     struct ms_faults quiet = {0};
     struct ms_scan scan;
-    if (ms_scan_open(r->options.folder, NULL, &scan, &quiet, NULL)) return;
+    if (ms_scan_open(&r->options.source, NULL, &scan, &quiet, NULL)) return;
     for (int i = 0; i < scan.n; i++)
         if (!is_listed(list, scan.found[i].name))
             json_array_append_new(list, json_pack("{s:s}", "name", scan.found[i].name));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * infer_query.c - infer requests on their way through the runtime; see infer_query.h. */
 #define _GNU_SOURCE
-#include "serve/repository/infer_query.h"
+#include "serve/repository/pipeline.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -258,6 +258,13 @@ static void set_options(const struct ms_query *q, moire_query_options *o) {
     moire_query_options_init(o);
     o->returned = leave;
     o->arrival_ns = q->begun_ns;
+    if (q->is_step) {
+        o->deadline_ns = q->due_ns;
+        o->late_goes_on = 1;
+        o->own_priority = q->own_priority;
+        o->priority = q->priority;
+        return;
+    }
     if (q->expires_ns != MS_NEVER) o->deadline_ns = q->expires_ns;
     o->own_priority = s->levels > 0;
     o->priority = s->priority + (int)(s->level - q->level); /* Triton's 1 is the highest */
@@ -288,6 +295,8 @@ void ms_query_cancel(struct ms_query *q) {
     if (handle) moire_cancel(q->runtime, handle);
     struct ms_batcher *b = atomic_load(&q->batcher);
     if (b) ms_batcher_cancel(b, q);
+    struct ms_pipeline *pipeline = atomic_load(&q->pipeline);
+    if (pipeline) ms_pipeline_cancel(pipeline);
 }
 
 void ms_query_bound(struct ms_query *q, struct ms_binding *binding) {
@@ -320,7 +329,7 @@ void ms_query_start(struct ms_query *q) {
     const enum ms_state state = m->state;
     pthread_mutex_unlock(&m->repository->lock);
     int rc = MOIRE_OK;
-    if (state != MS_READY)
+    if (state != MS_READY && !q->is_step)
         rc = ms_fail(&q->error, MOIRE_EUNLOADED, "model '%.100s' is not ready: %.300s", m->found.name,
                      m->reason);
     if (!rc) rc = ms_query_load_regions(q);
@@ -328,12 +337,16 @@ void ms_query_start(struct ms_query *q) {
     if (!rc) rc = check_outputs(q);
     if (!rc) rc = ms_query_take_regions(q);
     if (!rc) rc = ms_admission_take(q);
-    if (rc)
+    if (!rc && m->ensemble) {
+        q->submitted_ns = q->begun_ns;
+        if (ms_pipeline_start(q, &q->error)) end(q);
+    } else if (rc) {
         end(q);
-    else if (m->batcher)
+    } else if (m->batcher) {
         ms_batcher_put(m->batcher, q);
-    else
+    } else {
         ms_query_run(q);
+    }
 }
 
 void ms_query_close(struct ms_query *q) {
@@ -341,4 +354,5 @@ void ms_query_close(struct ms_query *q) {
     q->memory = NULL;
     ms_bytes_free(&q->classes);
     ms_batcher_drop(atomic_exchange(&q->batcher, NULL));
+    ms_pipeline_free(atomic_exchange(&q->pipeline, NULL));
 }

@@ -13,6 +13,10 @@ struct ms_query {
     int64_t patience_us;       /* after that nobody waits for the answer; 0: no such time */
     void (*done)(void *user);
     void *user;
+    /* Of a step of an ensemble, whose model was ready when it was taken. */
+    bool is_step, own_priority;
+    int priority;
+    int64_t due_ns; /* target, absolute; 0: the model's */
 
     /* The answer, when `done` is called. */
     moire_error error; /* code MOIRE_OK: there is one */
@@ -43,6 +47,7 @@ struct ms_query {
     bool in_time;
     atomic_bool cancelled;
     _Atomic moire_query handle;
+    _Atomic(struct ms_pipeline *) pipeline; /* of an ensemble's query */
 };
 
 void ms_query_start(struct ms_query *query);
@@ -53,7 +58,7 @@ void ms_query_close(struct ms_query *query);
 /* The loader's: a binding was made, or not. */
 void ms_query_bound(struct ms_query *query, struct ms_binding *binding);
 
-/* --- for the batcher */
+/* --- for batches and pipelines */
 /* Runs it by itself. */
 void ms_query_run(struct ms_query *query);
 /* Ends it with its part of the outputs of a run; NULL: query->error says why there are none. */

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "serve/protocol/fault.h"
 #include "serve/repository/batcher.h"
+#include "serve/repository/pipeline.h"
 #include "serve/repository/repository_impl.h"
 
 void ms_model_destroy(struct ms_model *m) {
@@ -15,6 +16,7 @@ void ms_model_destroy(struct ms_model *m) {
     pthread_mutex_unlock(&r->lock);
     if (last) free(m->tally);
     moire_model_close(m->file);
+    ms_ensemble_free(m->ensemble);
     ms_settings_close(&m->settings);
     for (int i = 0; i < MS_PORTS; i++)
         ms_labels_close(&m->labels[i]);
@@ -126,6 +128,31 @@ static int open_batcher(struct ms_model *m, moire_error *err) {
     return MOIRE_OK;
 }
 
+/* Its ports are the configuration's. */
+static int make_ensemble(struct ms_model *m, moire_error *err) {
+    struct ms_faults quiet = {0}; /* the scan has said them, and then this is not called */
+    int rc = ms_gate_open(m->repository, err);
+    if (!rc) m->ensemble = ms_ensemble_read(m->settings.config, m->found.name, &quiet);
+    if (!rc && !m->ensemble)
+        rc = ms_fail(err, MOIRE_ENOMEM, "no memory for ensemble '%.100s'", m->found.name);
+    if (rc || !m->ensemble) return rc;
+    m->n_inputs = m->ensemble->n_inputs;
+    m->n_outputs = m->ensemble->n_outputs;
+    memcpy(m->input, m->ensemble->input, sizeof m->input);
+    memcpy(m->output, m->ensemble->output, sizeof m->output);
+    ms_ensemble_settle(m);
+    return m->state == MS_READY ? MOIRE_OK : ms_fail(err, MOIRE_EUNLOADED, "%s", m->reason);
+}
+
+static int make_file(struct ms_model *m, moire_error *err) {
+    int rc = moire_model_open(m->found.path, &m->file, err);
+    if (!rc) rc = read_ports(m, err);
+    if (!rc) rc = read_labels(m, err);
+    if (!rc) rc = warm(m, err);
+    if (!rc) rc = open_batcher(m, err);
+    return rc;
+}
+
 struct ms_model *ms_model_make(struct ms_repository *r, const struct ms_found *found,
                                const struct ms_settings *settings, moire_error *err) {
     struct ms_model *m = ms_model_blank(r);
@@ -134,11 +161,8 @@ struct ms_model *ms_model_make(struct ms_repository *r, const struct ms_found *f
     m->settings = *settings;
     m->settings.config = json_deep_copy(settings->config);
     m->state = MS_LOADING;
-    int rc = m->settings.config ? moire_model_open(found->path, &m->file, err) : MOIRE_ENOMEM;
-    if (!rc) rc = read_ports(m, err);
-    if (!rc) rc = read_labels(m, err);
-    if (!rc) rc = warm(m, err);
-    if (!rc) rc = open_batcher(m, err);
+    int rc = MOIRE_ENOMEM;
+    if (m->settings.config) rc = found->is_ensemble ? make_ensemble(m, err) : make_file(m, err);
     m->state = rc ? MS_UNAVAILABLE : MS_READY;
     if (rc) memcpy(m->reason, err->message, sizeof m->reason);
     return m;

@@ -11,7 +11,14 @@
 #include "serve/repository/infer_query.h"
 #include "serve/repository/repository_impl.h"
 
-enum job_kind { JOB_LOAD, JOB_UNLOAD, JOB_REFRESH, JOB_BIND, JOB_CALL }; /* from BIND on: of queries */
+enum job_kind {
+    JOB_LOAD,
+    JOB_UNLOAD,
+    JOB_UNLOAD_ALL,
+    JOB_REFRESH,
+    JOB_BIND,
+    JOB_CALL
+}; /* from BIND on: of queries */
 struct ms_job {
     struct ms_job *next;
     enum job_kind kind;
@@ -65,16 +72,40 @@ static int load_versions(struct ms_repository *r, const char *name, const struct
     return rc;
 }
 
-static int load_name(struct ms_repository *r, const char *name, moire_error *err) {
+static bool is_ready(struct ms_repository *r, const char *name) {
+    struct ms_model *m;
+    if (ms_repository_take(r, name, NULL, &m, NULL)) return false;
+    const bool ready = ms_model_state(m) == MS_READY;
+    ms_repository_give(m);
+    return ready;
+}
+
+static int load_name(struct ms_repository *r, const char *name, int depth, moire_error *err);
+
+/* Where clients say what is loaded, an ensemble brings the models that it needs. */
+static int load_members(struct ms_repository *r, const struct ms_scan *scan, int depth, moire_error *err) {
+    const json_t *steps =
+        json_object_get(json_object_get(scan->settings.config, "ensemble_scheduling"), "step");
+    int rc = MOIRE_OK;
+    for (size_t i = 0; i < json_array_size(steps) && !rc; i++) {
+        const char *member = json_string_value(json_object_get(json_array_get(steps, i), "model_name"));
+        if (member && !is_ready(r, member)) rc = load_name(r, member, depth + 1, err);
+    }
+    return rc;
+}
+
+static int load_name(struct ms_repository *r, const char *name, int depth, moire_error *err) {
     struct first_fault first = {.r = r};
     struct ms_faults faults = {.say = keep_first, .user = &first};
     struct ms_scan scan;
-    int rc = ms_scan_open(r->options.folder, name, &scan, &faults, err);
+    int rc = ms_scan_open(&r->options.source, name, &scan, &faults, err);
     if (rc) return rc;
     if (faults.n)
         rc = ms_fail(err, MOIRE_EINVAL, "%s", first.line);
     else if (!scan.n)
         rc = ms_fail(err, MOIRE_ESTALE, "the repository has no model '%.100s'", name);
+    if (!rc && r->options.is_explicit && scan.settings.is_ensemble && depth < MS_NESTED)
+        rc = load_members(r, &scan, depth, err);
     if (!rc) {
         rc = load_versions(r, name, &scan, err);
         ms_repository_drop(r, name, &scan);
@@ -85,16 +116,19 @@ static int load_name(struct ms_repository *r, const char *name, moire_error *err
     return rc;
 }
 
-static int unload_name(struct ms_repository *r, const char *name, moire_error *err) {
+/* With `all`, the models that an ensemble uses go too.  It is held until they are gone: the names are its. */
+static int unload_name(struct ms_repository *r, const char *name, bool all, moire_error *err) {
     struct ms_model *m;
     struct ms_faults quiet = {0};
     struct ms_scan scan;
     if (!ms_repository_take(r, name, NULL, &m, NULL)) {
-        ms_repository_give(m);
         ms_repository_drop(r, name, NULL);
+        for (int i = 0; all && m->ensemble && i < m->ensemble->n_steps; i++)
+            unload_name(r, m->ensemble->step[i].model, true, NULL); /* what is gone already is no fault */
+        ms_repository_give(m);
         return MOIRE_OK;
     }
-    const int rc = ms_scan_open(r->options.folder, name, &scan, &quiet, err);
+    const int rc = ms_scan_open(&r->options.source, name, &scan, &quiet, err);
     if (rc) return rc;
     const bool is_there = scan.n > 0;
     ms_scan_close(&scan);
@@ -149,18 +183,38 @@ static bool is_wanted(struct ms_repository *r, const char *name) {
     return true;
 }
 
+/* Behind the models, and behind the ensembles that they use.  One that does not serve is in the table and
+ * says so. */
+static void refresh_ensembles(struct ms_repository *r, const struct ms_scan *scan) {
+    bool tried[MS_MODELS] = {false}, done[MS_MODELS] = {false};
+    moire_error err;
+    for (bool more = true; more;) {
+        more = false;
+        for (int i = 0; i < scan->n && !stops(r); i++) {
+            const struct ms_found *f = &scan->found[i];
+            if (!f->is_ensemble || done[i] || !is_wanted(r, f->name)) continue;
+            done[i] = (!tried[i] && is_current(r, f)) || !load_name(r, f->name, 0, &err);
+            tried[i] = true;
+            more = more || done[i];
+        }
+    }
+}
+
 static void refresh(struct ms_repository *r) {
     struct ms_faults quiet = {0}; /* load_name() says them */
     struct ms_scan scan;
     moire_error err = {0};
-    const int rc = ms_scan_open(r->options.folder, NULL, &scan, &quiet, &err);
+    const int rc = ms_scan_open(&r->options.source, NULL, &scan, &quiet, &err);
     if (rc) ms_say(r, MOIRE_LOG_ERROR, "%s", err.message);
     int64_t failed = rc || (quiet.n && !r->options.is_explicit);
     for (int i = 0; i < (rc ? 0 : scan.n) && !stops(r); i++) {
         const bool seen = i && !strcmp(scan.found[i].name, scan.found[i - 1].name);
-        if (seen || !is_wanted(r, scan.found[i].name) || is_current(r, &scan.found[i])) continue;
-        if (load_name(r, scan.found[i].name, &err)) failed++;
+        if (seen || scan.found[i].is_ensemble || !is_wanted(r, scan.found[i].name) ||
+            is_current(r, &scan.found[i]))
+            continue;
+        if (load_name(r, scan.found[i].name, 0, &err)) failed++;
     }
+    if (!rc) refresh_ensembles(r, &scan);
     if (quiet.n)
         ms_say(r, MOIRE_LOG_ERROR, "the repository has %d faults; `moire serve --check` lists them", quiet.n);
     pthread_mutex_lock(&r->lock);
@@ -189,10 +243,11 @@ static void do_job(struct ms_repository *r, struct ms_job *job) {
     }
     switch (job->kind) {
     case JOB_LOAD:
-        rc = load_name(r, job->name, &err);
+        rc = load_name(r, job->name, 0, &err);
         break;
     case JOB_UNLOAD:
-        rc = unload_name(r, job->name, &err);
+    case JOB_UNLOAD_ALL:
+        rc = unload_name(r, job->name, job->kind == JOB_UNLOAD_ALL, &err);
         break;
     case JOB_REFRESH:
         refresh(r);
@@ -205,6 +260,7 @@ static void do_job(struct ms_repository *r, struct ms_job *job) {
         job->call(job->user);
         break;
     }
+    if (job->kind < JOB_BIND) ms_ensembles_settle(r);
     if (job->done) job->done(job->user, rc, rc ? err.message : "");
 }
 
@@ -345,6 +401,10 @@ int ms_repository_load(struct ms_repository *r, const char *name, ms_job_done do
 int ms_repository_unload(struct ms_repository *r, const char *name, ms_job_done done, void *user,
                          moire_error *err) {
     return add_named(r, JOB_UNLOAD, name, done, user, err);
+}
+int ms_repository_unload_all(struct ms_repository *r, const char *name, ms_job_done done, void *user,
+                             moire_error *err) {
+    return add_named(r, JOB_UNLOAD_ALL, name, done, user, err);
 }
 int ms_repository_bind(struct ms_repository *r, struct ms_query *query) {
     const int rc = add_job(r, (struct ms_job){.kind = JOB_BIND, .query = query});

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "serve/repository/ensemble.h"
 
 void ms_fault_say(struct ms_faults *to, const char *format, ...) {
     char line[600];
@@ -39,7 +40,7 @@ static const struct field of_model[] = {
     {"cc_model_filenames", NO_EFFECT},
     {"response_cache", NOT_SERVED},
     {"sequence_batching", NOT_SERVED},
-    {"ensemble_scheduling", NOT_SERVED},
+    {"ensemble_scheduling", READ},
     {"model_transaction_policy", NOT_SERVED},
     {"model_operations", NOT_SERVED},
     {"batch_input", NOT_SERVED},
@@ -111,15 +112,28 @@ static void read_versions(struct ms_reader *r) {
 static void read_backend(const struct ms_reader *r) {
     static const char *const known[] = {"", "moire", "onnxruntime", "onnx", "openvino", "onnxruntime_onnx"};
     static const char *const keys[] = {"backend", "platform"};
+    if (r->s->is_ensemble) return;
     for (int k = 0; k < 2; k++) {
         const char *value = json_string_value(json_object_get(r->s->config, keys[k]));
         bool ok = !value;
         for (size_t i = 0; value && i < sizeof known / sizeof *known; i++)
             ok = ok || !strcmp(value, known[i]);
         if (!ok)
-            ms_fault_say(r->faults, "%s: config.pbtxt: %s is '%.60s'; only ONNX models are served", r->model,
-                         keys[k], value);
+            ms_fault_say(r->faults,
+                         "%s: config.pbtxt: %s is '%.60s'; only ONNX models and ensembles are served",
+                         r->model, keys[k], value);
     }
+}
+
+/* For its faults; a model that is made of it reads it again. */
+static void read_ensemble(const struct ms_reader *r) {
+    const char *platform = json_string_value(json_object_get(r->s->config, "platform"));
+    if (!message(r, r->s->config, "ensemble_scheduling") || !platform || strcmp(platform, "ensemble") != 0)
+        ms_fault_say(r->faults,
+                     "%s: config.pbtxt: an ensemble has platform: \"ensemble\" and ensemble_scheduling",
+                     r->model);
+    else
+        ms_ensemble_free(ms_ensemble_read(r->s->config, r->model, r->faults));
 }
 
 void ms_settings_read(json_t *config, const char *name, struct ms_settings *out, struct ms_faults *faults) {
@@ -129,11 +143,15 @@ void ms_settings_read(json_t *config, const char *name, struct ms_settings *out,
     const char *own = json_string_value(json_object_get(out->config, "name"));
     if (own && strcmp(own, name) != 0)
         ms_fault_say(faults, "%s: config.pbtxt: the name is '%.100s', its folder is not", name, own);
+    const char *platform = json_string_value(json_object_get(out->config, "platform"));
+    out->is_ensemble =
+        json_object_get(out->config, "ensemble_scheduling") || (platform && !strcmp(platform, "ensemble"));
     read_backend(&r);
     out->max_batch = whole(&r, out->config, "max_batch_size", 0, 1 << 20);
     read_versions(&r);
     ms_settings_read_batching(&r);
     read_parameters(&r);
+    if (out->is_ensemble) read_ensemble(&r);
 }
 
 void ms_settings_close(struct ms_settings *settings) {

@@ -41,7 +41,8 @@ struct ms_quota {
 };
 
 struct ms_settings {
-    json_t *config;    /* as read, an object; owned */
+    json_t *config; /* as read, an object; owned */
+    bool is_ensemble;
     int64_t max_batch; /* 0: the model's shapes are as the file has them */
     int64_t qos_ns;    /* 0: none */
     enum moire_class cls;

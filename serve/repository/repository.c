@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "serve/protocol/fault.h"
+#include "serve/repository/pipeline.h"
 #include "serve/repository/repository_impl.h"
 
 void ms_say(struct ms_repository *r, int level, const char *format, ...)
@@ -74,6 +75,13 @@ bool ms_repository_is_ready(struct ms_repository *r) {
         ready = r->model[i]->state == MS_READY;
     pthread_mutex_unlock(&r->lock);
     return ready;
+}
+
+bool ms_repository_is_busy(struct ms_repository *r) {
+    pthread_mutex_lock(&r->lock);
+    const bool busy = r->busy > 0;
+    pthread_mutex_unlock(&r->lock);
+    return busy;
 }
 
 /* --- the table --- */
@@ -206,6 +214,7 @@ void ms_repository_stop(struct ms_repository *r) {
         ms_repository_retire(r->model[i]);
     while (ms_repository_sweep(r))
         continue;
+    ms_gate_close(r->gate);
     pthread_mutex_destroy(&r->lock);
     pthread_cond_destroy(&r->changed);
     free(r);

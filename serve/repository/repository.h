@@ -15,7 +15,7 @@
 #include "serve/protocol/kserve.h"
 #include "serve/repository/admission.h"
 #include "serve/repository/class_labels.h"
-#include "serve/repository/scan.h"
+#include "serve/repository/ensemble.h"
 #include "serve/repository/tally.h"
 
 enum { MS_BINDINGS = 240 }; /* tenants of all models; a runtime has 256 at most */
@@ -35,7 +35,8 @@ struct ms_model {
     struct ms_repository *repository;
     struct ms_found found;
     struct ms_settings settings;
-    moire_model *file; /* NULL: it could not be loaded */
+    moire_model *file;            /* NULL: an ensemble, or it could not be loaded */
+    struct ms_ensemble *ensemble; /* NULL: a file */
     moire_port input[MS_PORTS], output[MS_PORTS];
     int n_inputs, n_outputs;
     struct ms_labels labels[MS_PORTS]; /* of outputs */
@@ -51,7 +52,7 @@ struct ms_model {
 };
 
 struct ms_repository_options {
-    const char *folder;
+    struct ms_source source;
     moire_runtime *runtime;
     bool is_explicit;     /* clients load and unload; nothing is loaded until one does */
     int64_t shape_memory; /* bytes that tenants of single shapes may have, all together */
@@ -67,6 +68,7 @@ struct ms_job;
 struct ms_jobs {
     struct ms_job *first, *last;
 };
+struct ms_gate;
 struct ms_repository {
     struct ms_repository_options options;
     pthread_mutex_t lock;
@@ -84,7 +86,8 @@ struct ms_repository {
     bool ends;                   /* nor anything else */
     bool binder_ended;
     uint64_t uses;
-    int cores; /* of the runtime, 1 or more */
+    int cores;            /* of the runtime, 1 or more */
+    struct ms_gate *gate; /* of ensembles; NULL: there was none yet */
 };
 
 /* Starts the loader, which begins to load everything unless is_explicit.
@@ -108,8 +111,13 @@ int ms_repository_load(struct ms_repository *repository, const char *name, ms_jo
                        moire_error *err);
 int ms_repository_unload(struct ms_repository *repository, const char *name, ms_job_done done, void *user,
                          moire_error *err);
+/* An ensemble, and the models that it uses. */
+int ms_repository_unload_all(struct ms_repository *repository, const char *name, ms_job_done done, void *user,
+                             moire_error *err);
 /* Nothing is being loaded and nothing has failed to. */
 bool ms_repository_is_ready(struct ms_repository *repository);
+/* Loads or unloads are under way. */
+bool ms_repository_is_busy(struct ms_repository *repository);
 
 /* Takes a model, ready or not, to be given back; version NULL: the newest.
  * Returns: MOIRE_OK; MOIRE_ESTALE: there is none of that name and version; MOIRE_EINVAL: that is no version.

@@ -15,6 +15,7 @@
 #include "serve/repository/pbtxt.h"
 
 struct scanner {
+    const struct ms_source *from;
     struct ms_scan *to;
     struct ms_faults *faults;
     moire_error *err;
@@ -136,26 +137,57 @@ static void check_labels(const struct scanner *s, const char *folder, const char
     }
 }
 
+/* One version, the newest of which there is a folder: all would have the same configuration. */
+static int add_ensemble(struct scanner *s, const char *folder, const char *name, int64_t stamp) {
+    struct dirent **list;
+    const int n = scandir(folder, &list, keeps_versions, newest_first), before = s->to->n;
+    const int rc = add(s, name, n > 0 ? list[0]->d_name : "1", "", stamp);
+    if (s->to->n > before) s->to->found[before].is_ensemble = true;
+    for (int i = 0; i < n; i++)
+        free(list[i]);
+    if (n >= 0) free(list);
+    return rc;
+}
+
 /* A folder of Triton's layout. */
-static int add_folder(struct scanner *s, const char *folder, const char *name, bool keep) {
-    char path[MS_PATH], config[MS_PATH + 20];
+static int add_folder(struct scanner *s, const char *path, const char *name, bool keep) {
+    char config[MS_PATH + 20];
     struct ms_settings settings;
     json_t *read = NULL;
     moire_error why = {0};
-    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= (int)sizeof path) return MOIRE_OK;
     snprintf(config, sizeof config, "%s/config.pbtxt", path);
     if (is_file(config) && read_config(config, &read, &why)) {
         ms_fault_say(s->faults, "%s: config.pbtxt: %s", name, why.message);
         return add(s, name, "1", "", stamp_of(config));
     }
+    read = ms_overlay_apply(ms_overlay_entry(s->from->models, name), read);
     ms_settings_read(read, name, &settings, s->faults);
     check_labels(s, path, name, settings.config);
-    const int rc = add_versions(s, path, name, &settings, stamp_of(config));
+    const int rc = settings.is_ensemble ? add_ensemble(s, path, name, stamp_of(config))
+                                        : add_versions(s, path, name, &settings, stamp_of(config));
     if (keep)
         s->to->settings = settings;
     else
         ms_settings_close(&settings);
     return rc;
+}
+
+/* A file by itself: what is to be said of it stands in the file of --config. */
+static int add_file(struct scanner *s, const char *path, const char *name, bool keep) {
+    struct ms_settings settings;
+    ms_settings_read(ms_overlay_apply(ms_overlay_entry(s->from->models, name), NULL), name, &settings,
+                     s->faults);
+    if (keep)
+        s->to->settings = settings;
+    else
+        ms_settings_close(&settings);
+    return add(s, name, "1", path, stamp_of(path));
+}
+
+static bool is_listed(const struct ms_scan *scan, const char *name) {
+    for (int i = 0; i < scan->n; i++)
+        if (!strcmp(scan->found[i].name, name)) return true;
+    return false;
 }
 
 static int add_entry(struct scanner *s, const char *folder, const char *entry, const char *only) {
@@ -168,34 +200,61 @@ static int add_entry(struct scanner *s, const char *folder, const char *entry, c
     const bool bare = S_ISREG(st.st_mode) && dot && dot != name && !strcmp(dot, ".onnx");
     if (bare) *dot = 0;
     if (only && strcmp(only, name) != 0) return MOIRE_OK;
-    if (S_ISDIR(st.st_mode)) return add_folder(s, folder, name, only != NULL);
+    if (json_object_get(ms_overlay_entry(s->from->models, name), "path")) return MOIRE_OK; /* that counts */
+    if (S_ISDIR(st.st_mode)) return add_folder(s, path, name, only != NULL);
     if (!bare) return MOIRE_OK; /* a README is no fault */
-    for (int i = 0; i < s->to->n; i++)
-        if (!strcmp(s->to->found[i].name, name)) {
-            ms_fault_say(s->faults, "%s: there is a folder and a file of that name", name);
-            return MOIRE_OK;
-        }
-    if (only) ms_settings_read(NULL, name, &s->to->settings, s->faults);
-    return add(s, name, "1", path, stamp_of(path));
+    if (!is_listed(s->to, name)) return add_file(s, path, name, only != NULL);
+    ms_fault_say(s->faults, "%s: there is a folder and a file of that name", name);
+    return MOIRE_OK;
+}
+
+/* A model of --config: elsewhere, or in the repository. */
+static int add_configured(struct scanner *s, const json_t *entry, const char *only) {
+    char at[MS_PATH];
+    struct stat st;
+    const char *name = json_string_value(json_object_get(entry, "name"));
+    const char *path = json_string_value(json_object_get(entry, "path"));
+    if (only && strcmp(only, name) != 0) return MOIRE_OK;
+    if (!path) {
+        if (!is_listed(s->to, name))
+            ms_fault_say(s->faults, "%s: the repository has no such model, and its entry no \"path\"", name);
+        return MOIRE_OK;
+    }
+    const bool absolute = path[0] == '/';
+    if (snprintf(at, sizeof at, "%s%s%s", absolute ? "" : s->from->models_folder, absolute ? "" : "/",
+                 path) >= (int)sizeof at ||
+        stat(at, &st)) {
+        ms_fault_say(s->faults, "%s: there is no %.300s", name, path);
+        return add(s, name, "1", "", 0);
+    }
+    return S_ISDIR(st.st_mode) ? add_folder(s, at, name, only != NULL) : add_file(s, at, name, only != NULL);
 }
 
 static int keeps_visible(const struct dirent *e) {
     return e->d_name[0] != '.';
 }
 
-int ms_scan_open(const char *folder, const char *only, struct ms_scan *out, struct ms_faults *faults,
-                 moire_error *err) {
-    struct scanner s = {.to = out, .faults = faults, .err = err};
+static int scan_folder(struct scanner *s, const char *only) {
     struct dirent **list;
-    *out = (struct ms_scan){.found = calloc(MS_MODELS, sizeof *out->found)};
-    if (!out->found) return ms_fail(err, MOIRE_ENOMEM, "out of memory");
-    const int n = scandir(folder, &list, keeps_visible, alphasort);
-    int rc = n < 0 ? ms_fail(err, MOIRE_EIO, "%.300s cannot be read: %s", folder, strerror(errno)) : MOIRE_OK;
+    const int n = scandir(s->from->folder, &list, keeps_visible, alphasort);
+    int rc = n < 0 ? ms_fail(s->err, MOIRE_EIO, "%.300s cannot be read: %s", s->from->folder, strerror(errno))
+                   : MOIRE_OK;
     for (int i = 0; i < n; i++) {
-        if (!rc) rc = add_entry(&s, folder, list[i]->d_name, only);
+        if (!rc) rc = add_entry(s, s->from->folder, list[i]->d_name, only);
         free(list[i]);
     }
     if (n >= 0) free(list);
+    return rc;
+}
+
+int ms_scan_open(const struct ms_source *from, const char *only, struct ms_scan *out,
+                 struct ms_faults *faults, moire_error *err) {
+    struct scanner s = {.from = from, .to = out, .faults = faults, .err = err};
+    *out = (struct ms_scan){.found = calloc(MS_MODELS, sizeof *out->found)};
+    if (!out->found) return ms_fail(err, MOIRE_ENOMEM, "out of memory");
+    int rc = from->folder ? scan_folder(&s, only) : MOIRE_OK;
+    for (size_t i = 0; i < json_array_size(from->models) && !rc; i++)
+        rc = add_configured(&s, json_array_get(from->models, i), only);
     if (rc) ms_scan_close(out);
     return rc;
 }

@@ -4,13 +4,15 @@
 #ifndef MS_SCAN_H
 #define MS_SCAN_H
 #include "serve/repository/model_settings.h"
+#include "serve/repository/overlay.h"
 
 enum { MS_NAME = 128, MS_PATH = 1024, MS_VERSION = 24, MS_MODELS = 256 };
 
 struct ms_found {
     char name[MS_NAME], version[MS_VERSION];
-    char path[MS_PATH]; /* "": faults keep it from being served */
-    int64_t stamp;      /* changes when the model's or the configuration's file does */
+    char path[MS_PATH]; /* "": an ensemble, or faults keep it from being served */
+    bool is_ensemble;
+    int64_t stamp; /* changes when the model's or the configuration's file does */
 };
 struct ms_scan {
     struct ms_found *found; /* by name, then version, newest first */
@@ -21,10 +23,10 @@ struct ms_scan {
 /* Whether it is digits only, at most 19 of them ("007" is 7); the number. */
 bool ms_version_is_one(const char *text);
 long long ms_version_number(const char *version);
-/* Lists what `folder` has (only: that model alone, with its settings; NULL: all).  Faults go to `faults`.
+/* Lists what is there (only: that model alone, with its settings; NULL: all).  Faults go to `faults`.
  * Returns: MOIRE_OK, and *out is to be closed; MOIRE_EIO: the folder cannot be read; MOIRE_ENOMEM;
  * MOIRE_ELIMIT. */
-int ms_scan_open(const char *folder, const char *only, struct ms_scan *out, struct ms_faults *faults,
-                 moire_error *err);
+int ms_scan_open(const struct ms_source *from, const char *only, struct ms_scan *out,
+                 struct ms_faults *faults, moire_error *err);
 void ms_scan_close(struct ms_scan *scan);
 #endif

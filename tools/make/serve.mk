@@ -9,6 +9,8 @@ check-clients: $(B)/moire ## moire serve answers tritonclient as ONNX Runtime do
 	@$(VENV)/bin/python tests/serve/check_access.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_hostile.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_service.py --moire $(B)/moire
+	@$(VENV)/bin/python tests/serve/check_pipelines.py --moire $(B)/moire
+	@$(VENV)/bin/python tests/serve/check_config.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_page.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_batching.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_shapes.py --moire $(B)/moire

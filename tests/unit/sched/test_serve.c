@@ -106,6 +106,28 @@ static void a_deadline_of_its_own_ends_a_query(void **state) {
     moire_runtime_destroy(b.runtime, 1);
 }
 
+/* One that has passed when the query comes is missed, and ends nothing. */
+static void a_deadline_may_be_a_target(void **state) {
+    (void)state;
+    struct serve_bed b;
+    struct serve_back late = {0}, early = {0};
+    serve_open(&b, 0, 0);
+    moire_query_options o = serve_options();
+    o.late_goes_on = 1;
+    o.deadline_ns = 1;
+    assert_int_equal(serve_ask(&b, &o, &late), MOIRE_OK);
+    o.deadline_ns = moire_now(b.runtime) + INT64_C(3600000000000);
+    assert_int_equal(serve_ask(&b, &o, &early), MOIRE_OK);
+    moire_drain(b.runtime);
+    assert_int_equal(late.code, MOIRE_OK);
+    assert_int_equal(late.deadline, 1);
+    assert_int_equal(early.code, MOIRE_OK);
+    const moire_tenant_stats s = serve_stats(b.tenant);
+    assert_int_equal(s.counts.ok, 2);
+    assert_int_equal(s.counts.in_time, 1);
+    moire_runtime_destroy(b.runtime, 1);
+}
+
 /* It has the core, and would run if the worker came: that finds it answered, and leaves it alone. */
 static void a_deadline_ends_a_query_that_runs(void **state) {
     (void)state;
@@ -235,6 +257,7 @@ int main(void) {
         cmocka_unit_test(options_come_back),
         cmocka_unit_test(bad_options_are_refused),
         cmocka_unit_test(a_deadline_of_its_own_ends_a_query),
+        cmocka_unit_test(a_deadline_may_be_a_target),
         cmocka_unit_test(a_deadline_ends_a_query_that_runs),
         cmocka_unit_test(a_query_may_come_before_its_tenants_others),
         cmocka_unit_test(tags_are_recorded),

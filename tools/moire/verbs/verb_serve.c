@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * verb_serve.c - `moire serve`: answers clients of the Open Inference Protocol (serve/). */
-#include <stdlib.h>
 #include "serve/server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include "runtime/base/error.h"
 #include "tools/moire/verb.h"
 
@@ -19,23 +22,80 @@ static const char notes[] =
     "  moire serve --check models\n"
     "  curl -s localhost:8000/v2/models/lenet\n";
 
-static int check(const struct mo_options *o) {
+/* Whether a flag stands on the command line: then it counts, and the file of --config does not. */
+static bool is_given(const struct mo_options *o, const char *flag) {
+    const size_t n = strlen(flag);
+    for (int i = 0; i < o->argc; i++)
+        if (!strncmp(o->argv[i], flag, n) && (!o->argv[i][n] || o->argv[i][n] == '=')) return true;
+    return false;
+}
+
+/* What the file says where no flag does. */
+static int read_file(const struct mo_options *o, const struct ms_config_file *f, struct ms_server_options *s,
+                     char *repository, size_t room, moire_error *err) {
+    const struct {
+        const char *flag, *key;
+        const char **text; /* or */
+        int *whole;
+    } rows[] = {
+        {"--host", "host", &s->host, NULL},
+        {"--policy", "policy", &s->policy, NULL},
+        {"--store", "store", &s->store, NULL},
+        {"--model-control-mode", "model_control_mode", &s->mode, NULL},
+        {"--http-port", "http_port", NULL, &s->http_port},
+        {"--grpc-port", "grpc_port", NULL, &s->grpc_port},
+        {"--metrics-port", "metrics_port", NULL, &s->metrics_port},
+        {"--threads", "threads", NULL, &s->threads},
+        {"--repository-poll-secs", "repository_poll_secs", NULL, &s->poll_seconds},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (is_given(o, rows[i].flag)) continue;
+        if (rows[i].text)
+            *rows[i].text = ms_config_file_text(f, rows[i].key, *rows[i].text);
+        else
+            *rows[i].whole = ms_config_file_whole(f, rows[i].key, *rows[i].whole);
+    }
+    s->config = f;
+    const char *folder = s->repository ? NULL : ms_config_file_text(f, "model_repository", NULL);
+    if (folder) {
+        const bool absolute = folder[0] == '/';
+        snprintf(repository, room, "%s%s%s", absolute ? "" : f->folder, absolute ? "" : "/", folder);
+        s->repository = repository;
+    }
+    if (strcmp(s->mode, "none") && strcmp(s->mode, "poll") && strcmp(s->mode, "explicit"))
+        return mo_fail(err, MOIRE_EINVAL, "%s: model_control_mode is none, poll or explicit", o->config);
+    return MOIRE_OK;
+}
+
+static int check(const struct mo_options *o, const struct ms_server_options *s) {
     moire_error err;
     int faults = 0;
-    if (ms_server_check(o->check, stdout, &faults, &err)) return mo_verb_fail(o, &err);
+    const struct ms_source source = ms_server_source(s);
+    if (ms_server_check(&source, stdout, &faults, &err)) return mo_verb_fail(o, &err);
     return faults ? MO_EXIT_USAGE : MO_EXIT_OK;
+}
+
+static int serve(const struct mo_options *o, const struct ms_server_options *s) {
+    moire_error err;
+    if (o->check) return check(o, s);
+    if (!s->repository && !s->config) {
+        mo_fail(&err, MOIRE_EINVAL, "needs --model-repository DIR or --config FILE; see moire help serve");
+        return mo_verb_fail(o, &err);
+    }
+    if (s->n_load && strcmp(s->mode, "explicit") != 0) {
+        mo_fail(&err, MOIRE_EINVAL, "--load-model is for --model-control-mode explicit: else all are loaded");
+        return mo_verb_fail(o, &err);
+    }
+    return ms_server_run(s, &err) ? mo_verb_fail(o, &err) : MO_EXIT_OK;
 }
 
 static int run(const struct mo_env *env, const struct mo_options *o) {
     moire_error err;
+    struct ms_config_file file = {.document = NULL};
+    char repository[4096];
     (void)env;
-    if (o->check) return check(o);
-    if (!o->repository) {
-        mo_fail(&err, MOIRE_EINVAL, "needs --model-repository DIR; see moire help serve");
-        return mo_verb_fail(o, &err);
-    }
-    const struct ms_server_options s = {
-        .repository = o->repository,
+    struct ms_server_options s = {
+        .repository = o->check ? o->check : o->repository,
         .host = o->host,
         .unix_path = o->unix_path,
         .grpc_unix = o->grpc_unix,
@@ -62,8 +122,15 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
         .log_verbose = o->log_verbose,
         .nv_metrics = o->nv_metrics,
         .supervisor = getenv("NOTIFY_SOCKET"),
-        .json = o->json};
-    return ms_server_run(&s, &err) ? mo_verb_fail(o, &err) : MO_EXIT_OK;
+        .json = o->json,
+        .load = o->load_models.word,
+        .n_load = o->load_models.n,
+        .exit_on_error = o->exit_on_error};
+    int rc = o->config ? ms_config_file_open(o->config, &file, &err) : MOIRE_OK;
+    if (!rc && o->config) rc = read_file(o, &file, &s, repository, sizeof repository, &err);
+    const int code = rc ? mo_verb_fail(o, &err) : serve(o, &s);
+    ms_config_file_close(&file);
+    return code;
 }
 
 const struct mo_verb mo_verb_serve = {

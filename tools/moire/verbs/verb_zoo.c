@@ -9,14 +9,18 @@
 #include "tools/moire/command_line/known.h"
 #include "tools/moire/paths.h"
 #include "tools/moire/verb.h"
+#include "tools/moire/zoo_repository.h"
 
-static const char about[] = "list   shows every network with its size, latency target and class\n"
-                            "build  writes one network (or all) with weights drawn from the seed\n";
+static const char about[] =
+    "list   shows every network with its size, latency target and class\n"
+    "build  writes one network (or all) with weights drawn from the seed\n"
+    "repository  writes a folder for `moire serve`: networks, and two pipelines of them\n";
 
 static const char notes[] = "Examples:\n"
                             "  moire zoo list\n"
                             "  moire zoo build resnet50 -o resnet50.onnx\n"
-                            "  moire zoo build all -o models/ --seed 7\n";
+                            "  moire zoo build all -o models/ --seed 7\n"
+                            "  moire zoo repository models && moire serve --model-repository models\n";
 
 static json_t *row_json(const struct mo_zoo_model *m, const struct mo_zoo_stats *s) {
     json_t *inputs = json_array();
@@ -125,7 +129,14 @@ static int build(const struct mo_env *env, const struct mo_options *o) {
     return conclude(o, all, rc, &err);
 }
 
+static int repository(const struct mo_env *env, const struct mo_options *o) {
+    json_t *all = o->json ? json_array() : NULL;
+    moire_error err = {0};
+    return conclude(o, all, mo_zoo_repository(env, o->operands.word[0], all, &err), &err);
+}
+
 static int run(const struct mo_env *env, const struct mo_options *o) {
+    if (o->command == MO_DO_ZOO_REPOSITORY) return repository(env, o);
     return o->command == MO_DO_ZOO_LIST ? list(env, o) : build(env, o);
 }
 
@@ -135,6 +146,7 @@ const struct mo_verb mo_verb_zoo = {
     .about = about,
     .notes = notes,
     .commands = {{.name = "list", .command = MO_DO_ZOO_LIST},
-                 {.name = "build", .command = MO_DO_ZOO_BUILD, .operands = "NAME|all"}},
+                 {.name = "build", .command = MO_DO_ZOO_BUILD, .operands = "NAME|all"},
+                 {.name = "repository", .command = MO_DO_ZOO_REPOSITORY, .operands = "DIR"}},
     .run = run,
 };
