@@ -107,7 +107,7 @@ static int get_status(int port, const char *path) {
         send(fd, text, strlen(text), MSG_NOSIGNAL) == (ssize_t)strlen(text)) {
         const ssize_t n = recv(fd, text, sizeof text - 1, MSG_WAITALL);
         text[n > 0 ? n : 0] = 0;
-        if (sscanf(text, "HTTP/1.%*d %d", &status) != 1) status = 0;
+        if (!strncmp(text, "HTTP/1.", 7)) status = (int)strtol(text + 8, NULL, 10);
     }
     close(fd);
     return status;
@@ -184,13 +184,13 @@ int mo_server_start(const struct mo_bench_job *job, struct mo_server_process *ou
 /* --- ending ------------------------------------------------------------------------------------------- */
 /* What the server had started and left is a child of this process now. */
 static void end_leftovers(void) {
-    char path[64];
-    long pid;
+    char path[64], list[4096] = "", *at = list, *behind;
     snprintf(path, sizeof path, "/proc/self/task/%d/children", (int)getpid());
     FILE *f = fopen(path, "re");
-    while (f && fscanf(f, "%ld", &pid) == 1)
-        kill((pid_t)pid, SIGKILL);
+    if (f) list[fread(list, 1, sizeof list - 1, f)] = 0;
     if (f) fclose(f);
+    for (long pid; (pid = strtol(at, &behind, 10)) > 0; at = behind)
+        kill((pid_t)pid, SIGKILL);
     while (waitpid(-1, NULL, 0) > 0)
         continue;
 }

@@ -9,15 +9,15 @@
 
 /* Of a line "PID (NAME) STATE PARENT GROUP ...", whose name may have any characters; 0: unknown. */
 static long group_of(const char *pid) {
-    char path[300], line[512];
-    long parent, group = 0;
+    char path[300], line[512], *at;
     snprintf(path, sizeof path, "/proc/%s/stat", pid);
     FILE *f = fopen(path, "re");
     if (!f) return 0;
     line[fread(line, 1, sizeof line - 1, f)] = 0;
     fclose(f);
-    const char *behind = strrchr(line, ')');
-    return behind && sscanf(behind + 1, " %*c %ld %ld", &parent, &group) == 2 ? group : 0;
+    if (!(at = strrchr(line, ')')) || strlen(at) < 4) return 0;
+    (void)strtol(at + 4, &at, 10); /* behind ") S" */
+    return strtol(at, NULL, 10);
 }
 
 int mo_process_group(pid_t group, pid_t out[MO_GROUP_MOST]) {
