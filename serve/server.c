@@ -109,6 +109,7 @@ int ms_server_start(const struct ms_server_options *options, struct ms_server **
                        options->repository);
     }
     s->log.json = options->json_log;
+    s->log.verbose = (unsigned)options->log_verbose;
     int rc = ms_server_guard(s, err);
     if (!rc) rc = open_extensions(s, err);
     if (!rc) rc = start_runtime(s, err);

@@ -55,7 +55,7 @@ static int listen_http(struct ms_server *s, moire_error *err) {
     s->http.runtime = s->runtime;
     s->http.body_bytes = (size_t)o->body_bytes;
     s->http.nv_metrics = o->nv_metrics;
-    s->http.log = (struct ms_request_log){.on = o->log_verbose > 0, .json = o->json_log};
+    s->http.log = &s->log;
     if (!rc) rc = listen_tcp(s, MS_PORT_HTTP, o->http_port, 0, err);
     if (!rc) rc = listen_tcp(s, MS_PORT_METRICS, o->metrics_port, 0, err);
     if (!rc) rc = listen_tcp(s, MS_PORT_CONTROL, o->control_port, MS_LISTEN_CONTROL, err);

@@ -24,13 +24,13 @@ static int read_options(const moire_query_options *given, struct mo_arrival *out
     if (o.arrival_ns < 0 || o.deadline_ns < 0)
         return mo_fail(err, MOIRE_EINVAL, "options: %s is negative",
                        o.arrival_ns < 0 ? "arrival_ns" : "deadline_ns");
-    *out = (struct mo_arrival){.arrival = o.arrival_ns,
-                               .deadline = o.deadline_ns,
-                               .expires = o.deadline_ns && o.deadline_ns != MOIRE_NO_DEADLINE &&
-                                          !o.late_goes_on,
-                               .own_priority = o.own_priority != 0,
-                               .priority = o.priority,
-                               .tag = o.tag};
+    *out =
+        (struct mo_arrival){.arrival = o.arrival_ns,
+                            .deadline = o.deadline_ns,
+                            .expires = o.deadline_ns && o.deadline_ns != MOIRE_NO_DEADLINE && !o.late_goes_on,
+                            .own_priority = o.own_priority != 0,
+                            .priority = o.priority,
+                            .tag = o.tag};
     _Static_assert(MOIRE_NO_DEADLINE == MO_NEVER, "the core's word for no deadline");
     return MOIRE_OK;
 }

@@ -53,7 +53,7 @@ struct ms_grpc {
     struct ms_repository *repository;
     moire_runtime *runtime;
     size_t body_bytes; /* most of a message */
-    struct ms_request_log log;
+    const struct ms_log *log;
     struct ms_tls *tls; /* NULL: sockets of TCP are plain, too */
     struct ms_handshakes *handshakes;
     struct ms_access *access;  /* NULL: everybody may do everything */

@@ -141,7 +141,7 @@ static void log_item(const struct ms_item *item, size_t out) {
                                          .version = q ? q->model_version : NULL,
                                          .request_id = q ? q->request.id : NULL,
                                          .ids = &call->ids};
-    ms_request_log_put(&call->connection->door->log, &line);
+    ms_request_log_put(call->connection->door->log, &line);
 }
 
 /* Answers the items at the head of the call that are done; false: there is none. */

@@ -121,7 +121,7 @@ static void note_request(struct ms_exchange *x, const char *url, const char *met
         if (value) ms_ids_take(&x->ids, names[i], strlen(names[i]), value, strlen(value));
     }
     x->begun_ns = moire_now(x->http->runtime);
-    if (!x->http->log.on) return;
+    if (!ms_log_is_verbose(x->http->log)) return;
     snprintf(x->method, sizeof x->method, "%s", method);
     x->path = strdup(url);
 }
@@ -140,7 +140,7 @@ static void log_request(const struct ms_exchange *x) {
                                          .version = q ? q->model_version : x->version,
                                          .request_id = q ? q->request.id : NULL,
                                          .ids = &x->ids};
-    ms_request_log_put(&x->http->log, &line);
+    ms_request_log_put(x->http->log, &line);
 }
 
 /* Counts n more bytes of the body; false: all clients together send too much. */

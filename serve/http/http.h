@@ -41,7 +41,7 @@ struct ms_http {
     moire_runtime *runtime;
     size_t body_bytes; /* most of a request */
     struct ms_listener listener[MS_LISTENERS];
-    struct ms_request_log log;
+    const struct ms_log *log;
     bool nv_metrics; /* with the names of Triton, too */
     int n;
     atomic_int suspended; /* libmicrohttpd cannot stop while there is one */

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 #include "serve/protocol/bytes.h"
 
 /* --- ids --- */
@@ -51,14 +50,6 @@ bool ms_ids_take(struct ms_ids *ids, const char *name, size_t name_n, const char
 }
 
 /* --- lines --- */
-void ms_stamp(char text[MS_STAMP]) {
-    struct timespec t;
-    struct tm utc;
-    clock_gettime(CLOCK_REALTIME, &t);
-    const size_t n = strftime(text, MS_STAMP, "%Y-%m-%dT%H:%M:%S", gmtime_r(&t.tv_sec, &utc));
-    snprintf(text + n, MS_STAMP - n, ".%03ldZ", t.tv_nsec / 1000000);
-}
-
 static void put(struct ms_bytes *b, bool json, const char *key, const char *value, size_t n) {
     char text[128];
     if (!value || !*value) return;
@@ -71,14 +62,15 @@ static void put(struct ms_bytes *b, bool json, const char *key, const char *valu
     }
 }
 
-void ms_request_log_put(const struct ms_request_log *log, const struct ms_request_line *a) {
+void ms_request_log_put(const struct ms_log *log, const struct ms_request_line *a) {
     struct ms_bytes b = {0};
-    char stamp[MS_STAMP], what[300];
-    if (!log->on) return;
+    char what[300];
+    if (!ms_log_is_verbose(log)) return;
     snprintf(what, sizeof what, "%s%s%.250s %d", a->method, *a->path ? " " : "", a->path, a->status);
     if (log->json) {
-        ms_stamp(stamp);
-        ms_bytes_print(&b, "{\"time\":\"%s\",\"level\":\"info\",\"message\":", stamp);
+        ms_bytes_print(&b, "{\"time\":\"");
+        ms_log_stamp(&b);
+        ms_bytes_print(&b, "\",\"level\":\"info\",\"message\":");
         ms_bytes_quote(&b, what);
         ms_bytes_print(
             &b,
@@ -87,6 +79,10 @@ void ms_request_log_put(const struct ms_request_log *log, const struct ms_reques
             a->status, (double)a->ns / 1e6, (double)a->queue_ns / 1e6, (double)a->compute_ns / 1e6,
             a->bytes_in, a->bytes_out);
     } else {
+        if (atomic_load(&log->shows_times)) {
+            ms_log_stamp(&b);
+            ms_bytes_put(&b, " ", 1);
+        }
         ms_bytes_print(&b, "moire serve: ");
         for (const char *c = what; *c; c++) /* a path may hold anything */
             ms_bytes_print(&b, *c < ' ' || *c > '~' ? "?" : "%c", *c);

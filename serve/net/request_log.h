@@ -6,8 +6,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include "serve/protocol/log.h"
 
-enum { MS_TRACEPARENT = 56, MS_REQUEST_ID = 72, MS_STAMP = 32 };
+enum { MS_TRACEPARENT = 56, MS_REQUEST_ID = 72 };
 
 struct ms_ids {
     char traceparent[MS_TRACEPARENT]; /* "": none */
@@ -17,9 +18,6 @@ struct ms_ids {
  * version of traceparent only what version 00 has is kept.  Returns: whether the header is one of the two. */
 bool ms_ids_take(struct ms_ids *ids, const char *name, size_t name_n, const char *value, size_t n);
 
-struct ms_request_log {
-    bool on, json;
-};
 struct ms_request_line {
     const char *method, *path; /* path "" where the method says all */
     int status;
@@ -28,9 +26,6 @@ struct ms_request_line {
     const char *model, *version, *request_id; /* NULL: none */
     const struct ms_ids *ids;
 };
-/* One line on standard error. */
-void ms_request_log_put(const struct ms_request_log *log, const struct ms_request_line *line);
-
-/* The time of day as "2026-01-31T12:00:00.000Z". */
-void ms_stamp(char text[MS_STAMP]);
+/* One line on standard error, where the log is verbose; NULL: none. */
+void ms_request_log_put(const struct ms_log *log, const struct ms_request_line *line);
 #endif

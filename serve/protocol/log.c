@@ -13,13 +13,17 @@ static const char *const names[] = {"error", "warning", "info", "debug"};
 static const char *const switches[] = {"log_error", "log_warning", "log_info"};
 enum { SWITCHES = 3, VERBOSE_MOST = 1000 };
 
-static void put_time(struct ms_bytes *b) {
+void ms_log_stamp(struct ms_bytes *b) {
     struct timespec t;
     struct tm utc;
     char at[32];
     clock_gettime(CLOCK_REALTIME, &t);
     strftime(at, sizeof at, "%Y-%m-%dT%H:%M:%S", gmtime_r(&t.tv_sec, &utc));
     ms_bytes_print(b, "%s.%03ldZ", at, t.tv_nsec / 1000000);
+}
+
+bool ms_log_is_verbose(const struct ms_log *log) {
+    return log && atomic_load_explicit(&log->verbose, memory_order_relaxed);
 }
 
 void ms_log_line(void *user, int level, const char *line) {
@@ -29,13 +33,13 @@ void ms_log_line(void *user, int level, const char *line) {
     if (level == MOIRE_LOG_DEBUG ? !atomic_load(&log->verbose) : atomic_load(&log->is_off[level])) return;
     if (log->json) {
         ms_bytes_print(&b, "{\"time\":\"");
-        put_time(&b);
+        ms_log_stamp(&b);
         ms_bytes_print(&b, "\",\"level\":\"%s\",\"message\":", names[level]);
         ms_bytes_quote(&b, line);
         ms_bytes_put(&b, "}", 1);
     } else {
         if (atomic_load(&log->shows_times)) {
-            put_time(&b);
+            ms_log_stamp(&b);
             ms_bytes_put(&b, " ", 1);
         }
         ms_bytes_print(&b, "moire serve: %s%s", level == MOIRE_LOG_INFO ? "" : names[level],

@@ -17,6 +17,11 @@ struct ms_log {
 
 /* As a moire_config's `log`; `log` is a struct ms_log. */
 void ms_log_line(void *log, int level, const char *line);
+/* A line for each request is wanted.  NULL: no. */
+bool ms_log_is_verbose(const struct ms_log *log);
+/* The time of day as "2026-01-31T12:00:00.000Z". */
+struct ms_bytes;
+void ms_log_stamp(struct ms_bytes *to);
 /* The settings as Triton shows them; changes those that `change` has (NULL: none) first, all or none.
  * Returns: MOIRE_OK; MOIRE_EINVAL; MOIRE_EUNSUPPORTED: a file; MOIRE_ENOMEM. */
 int ms_log_settings(struct ms_log *log, const json_t *change, json_t **out, moire_error *err);

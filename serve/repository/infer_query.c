@@ -19,7 +19,7 @@ static int64_t now(const struct ms_query *q) {
     return moire_now(q->model->repository->options.runtime);
 }
 
-/* To the trace and the log, where somebody wants it. */
+/* To the trace, where somebody wants it. */
 static void tell(const struct ms_query *q, const struct ms_model *m, int64_t ended) {
     const struct ms_repository_options *o = &m->repository->options;
     const struct ms_traced t = {.model = q->model_name,
@@ -31,11 +31,6 @@ static void tell(const struct ms_query *q, const struct ms_model *m, int64_t end
                                 .output_start = q->error.code ? 0 : ended - q->copied_ns,
                                 .request_end = ended};
     ms_trace_query(o->trace, &t);
-    if (o->logger && atomic_load_explicit(&o->logger->verbose, memory_order_relaxed))
-        ms_say(m->repository, MOIRE_LOG_DEBUG,
-               "model '%.100s' version %s, request '%.60s': %.300s after %.3f ms", q->model_name,
-               q->model_version, q->request.id ? q->request.id : "",
-               q->error.code ? q->error.message : "answered", (double)(ended - q->begun_ns) / 1e6);
 }
 
 /* The last step, whatever happened: counted, the model given back, the caller told. */

@@ -145,7 +145,7 @@ static void open_server(const char *policy) {
     c.threads = 2;
     c.policy = policy;
     assert_int_equal(moire_runtime_create(&c, &runtime, &err), MOIRE_OK);
-    const struct ms_repository_options o = {.folder = folder, .runtime = runtime};
+    const struct ms_repository_options o = {.source = {.folder = folder}, .runtime = runtime};
     assert_int_equal(ms_repository_start(&o, &repository, &err), MOIRE_OK);
     while (!ms_repository_is_ready(repository))
         usleep(1000);
