@@ -1,33 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * model_loader.c - the threads that load, reload and unload models, and prepare shapes; see repository.h.
- *
- * They never wait for queries: some of these wait for them.  A shape comes to the binder first; what that
- * cannot make at once it hands to the loader.  Loads can wait for everybody; a shape that a query waits for
- * cannot. */
+ * model_loader.c - loads, reloads and unloads models by what lies in the folder; see repository_impl.h. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "serve/protocol/fault.h"
-#include "serve/repository/infer_query.h"
 #include "serve/repository/repository_impl.h"
-
-enum job_kind {
-    JOB_LOAD,
-    JOB_UNLOAD,
-    JOB_UNLOAD_ALL,
-    JOB_REFRESH,
-    JOB_BIND,
-    JOB_CALL
-}; /* from BIND on: of queries */
-struct ms_job {
-    struct ms_job *next;
-    enum job_kind kind;
-    char name[MS_NAME];
-    struct ms_query *query;
-    void (*call)(void *user);
-    ms_job_done done;
-    void *user;
-};
 
 struct first_fault {
     struct ms_repository *r;
@@ -80,8 +57,6 @@ static bool is_ready(struct ms_repository *r, const char *name) {
     return ready;
 }
 
-static int load_name(struct ms_repository *r, const char *name, int depth, moire_error *err);
-
 /* Where clients say what is loaded, an ensemble brings the models that it needs. */
 static int load_members(struct ms_repository *r, const struct ms_scan *scan, int depth, moire_error *err) {
     const json_t *steps =
@@ -89,12 +64,12 @@ static int load_members(struct ms_repository *r, const struct ms_scan *scan, int
     int rc = MOIRE_OK;
     for (size_t i = 0; i < json_array_size(steps) && !rc; i++) {
         const char *member = json_string_value(json_object_get(json_array_get(steps, i), "model_name"));
-        if (member && !is_ready(r, member)) rc = load_name(r, member, depth + 1, err);
+        if (member && !is_ready(r, member)) rc = ms_loader_load(r, member, depth + 1, err);
     }
     return rc;
 }
 
-static int load_name(struct ms_repository *r, const char *name, int depth, moire_error *err) {
+int ms_loader_load(struct ms_repository *r, const char *name, int depth, moire_error *err) {
     struct first_fault first = {.r = r};
     struct ms_faults faults = {.say = keep_first, .user = &first};
     struct ms_scan scan;
@@ -117,14 +92,15 @@ static int load_name(struct ms_repository *r, const char *name, int depth, moire
 }
 
 /* With `all`, the models that an ensemble uses go too.  It is held until they are gone: the names are its. */
-static int unload_name(struct ms_repository *r, const char *name, bool all, moire_error *err) {
+int ms_loader_unload(struct ms_repository *r, const char *name, bool all, moire_error *err) {
     struct ms_model *m;
     struct ms_faults quiet = {0};
     struct ms_scan scan;
     if (!ms_repository_take(r, name, NULL, &m, NULL)) {
         ms_repository_drop(r, name, NULL);
         for (int i = 0; all && m->ensemble && i < m->ensemble->n_steps; i++)
-            unload_name(r, m->ensemble->step[i].model, true, NULL); /* what is gone already is no fault */
+            ms_loader_unload(r, m->ensemble->step[i].model, true,
+                             NULL); /* what is gone already is no fault */
         ms_repository_give(m);
         return MOIRE_OK;
     }
@@ -167,7 +143,7 @@ static void drop_vanished(struct ms_repository *r, const struct ms_scan *scan) {
     }
 }
 
-static bool stops(struct ms_repository *r) {
+bool ms_loader_stops(struct ms_repository *r) {
     pthread_mutex_lock(&r->lock);
     const bool it_does = r->stops;
     pthread_mutex_unlock(&r->lock);
@@ -190,29 +166,29 @@ static void refresh_ensembles(struct ms_repository *r, const struct ms_scan *sca
     moire_error err;
     for (bool more = true; more;) {
         more = false;
-        for (int i = 0; i < scan->n && !stops(r); i++) {
+        for (int i = 0; i < scan->n && !ms_loader_stops(r); i++) {
             const struct ms_found *f = &scan->found[i];
             if (!f->is_ensemble || done[i] || !is_wanted(r, f->name)) continue;
-            done[i] = (!tried[i] && is_current(r, f)) || !load_name(r, f->name, 0, &err);
+            done[i] = (!tried[i] && is_current(r, f)) || !ms_loader_load(r, f->name, 0, &err);
             tried[i] = true;
             more = more || done[i];
         }
     }
 }
 
-static void refresh(struct ms_repository *r) {
-    struct ms_faults quiet = {0}; /* load_name() says them */
+void ms_loader_refresh(struct ms_repository *r) {
+    struct ms_faults quiet = {0}; /* ms_loader_load() says them */
     struct ms_scan scan;
     moire_error err = {0};
     const int rc = ms_scan_open(&r->options.source, NULL, &scan, &quiet, &err);
     if (rc) ms_say(r, MOIRE_LOG_ERROR, "%s", err.message);
     int64_t failed = rc || (quiet.n && !r->options.is_explicit);
-    for (int i = 0; i < (rc ? 0 : scan.n) && !stops(r); i++) {
+    for (int i = 0; i < (rc ? 0 : scan.n) && !ms_loader_stops(r); i++) {
         const bool seen = i && !strcmp(scan.found[i].name, scan.found[i - 1].name);
         if (seen || scan.found[i].is_ensemble || !is_wanted(r, scan.found[i].name) ||
             is_current(r, &scan.found[i]))
             continue;
-        if (load_name(r, scan.found[i].name, 0, &err)) failed++;
+        if (ms_loader_load(r, scan.found[i].name, 0, &err)) failed++;
     }
     if (!rc) refresh_ensembles(r, &scan);
     if (quiet.n)
@@ -223,193 +199,4 @@ static void refresh(struct ms_repository *r) {
     if (rc) return;
     drop_vanished(r, &scan);
     ms_scan_close(&scan);
-}
-
-static void bind(struct ms_job *job) {
-    struct ms_query *query = job->query;
-    struct ms_binding *binding = NULL;
-    query->error = (moire_error){0};
-    ms_binding_make(query->model, query->shapes, false, &binding, &query->error);
-    ms_query_bound(query, binding);
-}
-
-/* Loads that nobody waits for any more are left out; a query's shape is not. */
-static void do_job(struct ms_repository *r, struct ms_job *job) {
-    moire_error err = {0};
-    int rc = MOIRE_OK;
-    if (job->kind < JOB_BIND && stops(r)) {
-        if (job->done) job->done(job->user, MOIRE_ESHUTDOWN, "the server is shutting down");
-        return;
-    }
-    switch (job->kind) {
-    case JOB_LOAD:
-        rc = load_name(r, job->name, 0, &err);
-        break;
-    case JOB_UNLOAD:
-    case JOB_UNLOAD_ALL:
-        rc = unload_name(r, job->name, job->kind == JOB_UNLOAD_ALL, &err);
-        break;
-    case JOB_REFRESH:
-        refresh(r);
-        break;
-    case JOB_BIND:
-        bind(job);
-        ms_bindings_trim(r);
-        break;
-    case JOB_CALL:
-        job->call(job->user);
-        break;
-    }
-    if (job->kind < JOB_BIND) ms_ensembles_settle(r);
-    if (job->done) job->done(job->user, rc, rc ? err.message : "");
-}
-
-struct background_job {
-    struct ms_repository *r;
-    struct ms_job *job;
-};
-static void *do_in_background(void *arg) {
-    const struct background_job *b = arg;
-    moire_background();
-    do_job(b->r, b->job);
-    return NULL;
-}
-
-/* A thread stays in the background for good, so a load has one of its own. */
-static void do_load(struct ms_repository *r, struct ms_job *job) {
-    struct background_job b = {r, job};
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, do_in_background, &b))
-        do_job(r, job);
-    else
-        pthread_join(thread, NULL);
-}
-
-static bool can_sweep(const struct ms_repository *r) {
-    const struct ms_model *m = r->retired;
-    while (m && m->users)
-        m = m->retired;
-    return m != NULL;
-}
-
-/* The lock is held. */
-static struct ms_job *next_job(struct ms_jobs *jobs) {
-    struct ms_job *job = jobs->first;
-    if (!job) return NULL;
-    jobs->first = job->next;
-    if (!jobs->first) jobs->last = NULL;
-    return job;
-}
-
-/* The lock is held. */
-static void put_job(struct ms_repository *r, struct ms_jobs *jobs, struct ms_job *job) {
-    job->next = NULL;
-    if (jobs->last)
-        jobs->last->next = job;
-    else
-        jobs->first = job;
-    jobs->last = job;
-    pthread_cond_broadcast(&r->changed);
-}
-
-void *ms_loader(void *user) {
-    struct ms_repository *r = user;
-    pthread_mutex_lock(&r->lock);
-    for (;;) {
-        while (!r->loads.first && !(r->ends && r->binder_ended) && !can_sweep(r))
-            pthread_cond_wait(&r->changed, &r->lock);
-        struct ms_job *job = next_job(&r->loads);
-        if (!job && r->ends && r->binder_ended) break; /* every job is done before the end */
-        pthread_mutex_unlock(&r->lock);
-        const bool loads = job && job->kind < JOB_BIND;
-        if (!job)
-            ms_repository_sweep(r);
-        else if (loads)
-            do_load(r, job);
-        else
-            do_job(r, job);
-        free(job);
-        pthread_mutex_lock(&r->lock);
-        r->busy -= loads;
-    }
-    pthread_mutex_unlock(&r->lock);
-    return NULL;
-}
-
-/* True: the query has its binding, or its fault.  False: that takes a load. */
-static bool bind_at_once(struct ms_query *query) {
-    struct ms_binding *binding = NULL;
-    const int rc = ms_binding_make(query->model, query->shapes, true, &binding, &query->error);
-    if (rc == MOIRE_ESTORE) return false;
-    ms_query_bound(query, binding);
-    return true;
-}
-
-void *ms_binder(void *user) {
-    struct ms_repository *r = user;
-    pthread_mutex_lock(&r->lock);
-    for (;;) {
-        while (!r->binds.first && !r->ends)
-            pthread_cond_wait(&r->changed, &r->lock);
-        struct ms_job *job = next_job(&r->binds);
-        if (!job) break;
-        pthread_mutex_unlock(&r->lock);
-        const bool done = bind_at_once(job->query);
-        if (done) {
-            free(job);
-            ms_bindings_trim(r);
-        }
-        pthread_mutex_lock(&r->lock);
-        if (!done) put_job(r, &r->loads, job);
-    }
-    r->binder_ended = true;
-    pthread_cond_broadcast(&r->changed);
-    pthread_mutex_unlock(&r->lock);
-    return NULL;
-}
-
-static int add_job(struct ms_repository *r, struct ms_job wanted) {
-    struct ms_job *job = malloc(sizeof *job);
-    if (!job) return MOIRE_ENOMEM;
-    *job = wanted;
-    pthread_mutex_lock(&r->lock);
-    r->busy += job->kind < JOB_BIND;
-    put_job(r, job->kind == JOB_BIND ? &r->binds : &r->loads, job);
-    pthread_mutex_unlock(&r->lock);
-    return MOIRE_OK;
-}
-
-void ms_repository_refresh(struct ms_repository *r) {
-    add_job(r, (struct ms_job){.kind = JOB_REFRESH});
-}
-
-static int add_named(struct ms_repository *r, enum job_kind kind, const char *name, ms_job_done done,
-                     void *user, moire_error *err) {
-    struct ms_job job = {.kind = kind, .done = done, .user = user};
-    if (!r->options.is_explicit)
-        return ms_fail(err, MOIRE_EINVAL,
-                       "models are loaded and unloaded by clients with --model-control-mode explicit only");
-    if (strlen(name) >= sizeof job.name)
-        return ms_fail(err, MOIRE_ESTALE, "there is no model '%.100s...'", name);
-    memcpy(job.name, name, strlen(name) + 1);
-    return add_job(r, job) ? ms_fail(err, MOIRE_ENOMEM, "no memory for the load") : MOIRE_OK;
-}
-int ms_repository_load(struct ms_repository *r, const char *name, ms_job_done done, void *user,
-                       moire_error *err) {
-    return add_named(r, JOB_LOAD, name, done, user, err);
-}
-int ms_repository_unload(struct ms_repository *r, const char *name, ms_job_done done, void *user,
-                         moire_error *err) {
-    return add_named(r, JOB_UNLOAD, name, done, user, err);
-}
-int ms_repository_unload_all(struct ms_repository *r, const char *name, ms_job_done done, void *user,
-                             moire_error *err) {
-    return add_named(r, JOB_UNLOAD_ALL, name, done, user, err);
-}
-int ms_repository_bind(struct ms_repository *r, struct ms_query *query) {
-    const int rc = add_job(r, (struct ms_job){.kind = JOB_BIND, .query = query});
-    return rc ? ms_fail(&query->error, rc, "no memory to prepare a shape") : MOIRE_OK;
-}
-int ms_repository_call(struct ms_repository *r, void (*call)(void *), void *user) {
-    return add_job(r, (struct ms_job){.kind = JOB_CALL, .call = call, .user = user});
 }

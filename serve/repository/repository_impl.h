@@ -27,7 +27,14 @@ void ms_model_destroy(struct ms_model *m);
 void ms_bindings_trim(struct ms_repository *r);
 void ms_bindings_close(struct ms_model *m);
 
-/* model_loader.c: the threads. */
+/* model_loader.c.  Loads or unloads by name, the models of the folder; refresh: what is new, changed or gone.
+ * depth: of ensembles, 0 as called from outside.  Errors are those of a load, and said to the log. */
+int ms_loader_load(struct ms_repository *r, const char *name, int depth, moire_error *err);
+int ms_loader_unload(struct ms_repository *r, const char *name, bool all, moire_error *err);
+void ms_loader_refresh(struct ms_repository *r);
+bool ms_loader_stops(struct ms_repository *r); /* no further load is to begin */
+
+/* jobs.c: the threads. */
 void *ms_loader(void *repository);
 void *ms_binder(void *repository);
 #endif
