@@ -96,7 +96,7 @@ void ms_request_log_put(const struct ms_log *log, const struct ms_request_line *
         put(&b, log->json, "trace_id", a->ids->traceparent + TRACE_AT, TRACE_N);
         put(&b, log->json, "span_id", a->ids->traceparent + SPAN_AT, SPAN_N);
     }
-    ms_bytes_put(&b, "}\n" + !log->json, log->json ? 2 : 1);
+    ms_bytes_print(&b, log->json ? "}\n" : "\n");
     if (!b.failed) fwrite(b.at, 1, b.n, stderr);
     ms_bytes_free(&b);
 }
