@@ -189,6 +189,8 @@ static void answer(struct ms_pipeline *p) {
     const struct ms_ensemble *e = p->ensemble;
     struct ms_query *q = p->whole;
     moire_tensor output[MS_PORTS];
+    if (!p->error.code && p->expires && now(p) > p->deadline_ns)
+        ms_fail(&p->error, MOIRE_EEXPIRED, "the deadline of the ensemble has passed");
     for (int i = 0; i < e->n_outputs && !p->error.code; i++)
         output[i] = p->value[e->of_output[i]].tensor;
     q->queue_ns = p->started_ns ? p->started_ns - q->begun_ns : 0;

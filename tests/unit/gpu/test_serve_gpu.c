@@ -269,7 +269,7 @@ static int64_t memory_of_load(int device_only, int64_t *weights) {
     int64_t before = atomic_load(&toy_machine.taken);
     const moire_tenant *t = load(rt, device_only);
     int64_t taken = atomic_load(&toy_machine.taken) - before;
-    if (t->plan) *weights = t->plan->weight_bytes;
+    if (t->plan) *weights = t->plan->weight_bytes + t->plan->shared_bytes;
     moire_runtime_destroy(rt, 1);
     return taken;
 }
