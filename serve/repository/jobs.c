@@ -62,25 +62,33 @@ static void do_job(struct ms_repository *r, struct ms_job *job) {
     if (job->done) job->done(job->user, rc, rc ? err.message : "");
 }
 
-struct background_job {
-    struct ms_repository *r;
-    struct ms_job *job;
-};
-static void *do_in_background(void *arg) {
-    const struct background_job *b = arg;
-    moire_background();
-    do_job(b->r, b->job);
-    return NULL;
+/* The loader's, which waits: a thread that is in the background stays there, and this one is not to be. */
+static void do_load(struct ms_repository *r, struct ms_job *job) {
+    pthread_mutex_lock(&r->lock);
+    r->handed = job;
+    pthread_cond_broadcast(&r->changed);
+    while (r->handed)
+        pthread_cond_wait(&r->changed, &r->lock);
+    pthread_mutex_unlock(&r->lock);
 }
 
-/* A thread stays in the background for good, so a load has one of its own. */
-static void do_load(struct ms_repository *r, struct ms_job *job) {
-    struct background_job b = {r, job};
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, do_in_background, &b))
+void *ms_background(void *user) {
+    struct ms_repository *r = user;
+    moire_background();
+    pthread_mutex_lock(&r->lock);
+    for (;;) {
+        while (!r->handed && !r->loader_ended)
+            pthread_cond_wait(&r->changed, &r->lock);
+        struct ms_job *job = r->handed;
+        if (!job) break;
+        pthread_mutex_unlock(&r->lock);
         do_job(r, job);
-    else
-        pthread_join(thread, NULL);
+        pthread_mutex_lock(&r->lock);
+        r->handed = NULL;
+        pthread_cond_broadcast(&r->changed);
+    }
+    pthread_mutex_unlock(&r->lock);
+    return NULL;
 }
 
 static bool can_sweep(const struct ms_repository *r) {
@@ -130,6 +138,8 @@ void *ms_loader(void *user) {
         pthread_mutex_lock(&r->lock);
         r->busy -= loads;
     }
+    r->loader_ended = true;
+    pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->lock);
     return NULL;
 }

@@ -167,16 +167,27 @@ static int count_cores(moire_runtime *runtime) {
     return cores;
 }
 
-static int start_threads(struct ms_repository *r) {
-    int rc = pthread_create(&r->binder, NULL, ms_binder, r);
-    if (rc) return rc;
-    rc = pthread_create(&r->loader, NULL, ms_loader, r);
-    if (!rc) return 0;
+static void end_background(struct ms_repository *r) {
     pthread_mutex_lock(&r->lock);
-    r->ends = true;
+    r->ends = r->loader_ended = true;
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->lock);
-    pthread_join(r->binder, NULL);
+    pthread_join(r->background, NULL);
+}
+
+/* The loader last: it needs the others. */
+static int start_threads(struct ms_repository *r) {
+    int rc = pthread_create(&r->background, NULL, ms_background, r);
+    if (rc) return rc;
+    rc = pthread_create(&r->binder, NULL, ms_binder, r);
+    if (!rc) {
+        rc = pthread_create(&r->loader, NULL, ms_loader, r);
+        if (!rc) return 0;
+        end_background(r);
+        pthread_join(r->binder, NULL);
+    } else {
+        end_background(r);
+    }
     return rc;
 }
 
@@ -210,6 +221,7 @@ void ms_repository_stop(struct ms_repository *r) {
     pthread_mutex_unlock(&r->lock);
     pthread_join(r->binder, NULL);
     pthread_join(r->loader, NULL);
+    pthread_join(r->background, NULL);
     for (int i = 0; i < r->n; i++)
         ms_repository_retire(r->model[i]);
     while (ms_repository_sweep(r))

@@ -73,7 +73,7 @@ struct ms_repository {
     struct ms_repository_options options;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a job came, a user left */
-    pthread_t loader, binder;
+    pthread_t loader, binder, background;
     struct ms_model *model[MS_MODELS];
     int n;
     struct ms_model *retired;    /* not in the table any more, but held */
@@ -84,7 +84,8 @@ struct ms_repository {
     int busy;                    /* jobs that are not done */
     bool stops;                  /* no further loads */
     bool ends;                   /* nor anything else */
-    bool binder_ended;
+    bool binder_ended, loader_ended;
+    struct ms_job *handed; /* by the loader to the background */
     uint64_t uses;
     int cores;            /* of the runtime, 1 or more */
     struct ms_gate *gate; /* of ensembles; NULL: there was none yet */

@@ -37,4 +37,5 @@ bool ms_loader_stops(struct ms_repository *r); /* no further load is to begin */
 /* jobs.c: the threads. */
 void *ms_loader(void *repository);
 void *ms_binder(void *repository);
+void *ms_background(void *repository);
 #endif
