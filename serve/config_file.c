@@ -76,6 +76,12 @@ static int check_shapes(const char *where, const json_t *shapes, moire_error *er
     return MOIRE_OK;
 }
 
+/* "": it has none. */
+static const char *name_of(const json_t *model) {
+    const char *name = json_string_value(json_object_get(model, "name"));
+    return name ? name : "";
+}
+
 static int check_models(const char *path, const json_t *models, moire_error *err) {
     int rc = MOIRE_OK;
     for (size_t i = 0; i < json_array_size(models) && !rc; i++) {
@@ -84,11 +90,11 @@ static int check_models(const char *path, const json_t *models, moire_error *err
         snprintf(where, sizeof where, "%.300s: models[%zu]", path, i);
         rc = check_keys(where, m, of_model, err);
         if (!rc) rc = check_shapes(where, json_object_get(m, "shapes"), err);
-        const char *name = json_string_value(json_object_get(m, "name"));
-        if (!rc && (!name || !*name || strchr(name, '/')))
+        const char *name = name_of(m);
+        if (!rc && (!*name || strchr(name, '/')))
             rc = ms_fail(err, MOIRE_EINVAL, "%.300s needs a \"name\" without '/'", where);
         for (size_t k = 0; k < i && !rc; k++)
-            if (!strcmp(name, json_string_value(json_object_get(json_array_get(models, k), "name"))))
+            if (!strcmp(name, name_of(json_array_get(models, k))))
                 rc = ms_fail(err, MOIRE_EINVAL, "%.300s: '%.100s' is models[%zu] already", where, name, k);
     }
     return rc;

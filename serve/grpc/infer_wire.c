@@ -94,6 +94,7 @@ static int read_rest(const char *from, size_t n, Inference__ModelInferRequest **
 int ms_infer_wire_read(const char *from, size_t n, Inference__ModelInferRequest **out, moire_error *err) {
     size_t n_raw, n_rest;
     *out = NULL;
+    if (!n) from = ""; /* an empty message may have no address */
     if (!survey(from, from + n, &n_raw, &n_rest))
         return ms_fail(err, MOIRE_EINVAL, "the message is no inference.ModelInferRequest");
     if (!n_raw) return read_rest(from, n, out, err);
@@ -101,13 +102,15 @@ int ms_infer_wire_read(const char *from, size_t n, Inference__ModelInferRequest 
         return ms_fail(err, MOIRE_EINVAL, "a request may have %d raw_input_contents", MS_PORTS);
     ProtobufCBinaryData *raw = malloc(n_raw * sizeof *raw);
     char *rest = malloc(n_rest ? n_rest : 1);
-    int rc = raw && rest ? MOIRE_OK : ms_fail(err, MOIRE_ENOMEM, "no memory for the message");
-    if (!rc) {
+    int rc;
+    if (raw && rest) {
         split(from, from + n, raw, rest);
         rc = read_rest(rest, n_rest, out, err);
+    } else {
+        rc = ms_fail(err, MOIRE_ENOMEM, "no memory for the message");
     }
     free(rest);
-    if (rc) {
+    if (!*out) {
         free(raw);
         return rc;
     }

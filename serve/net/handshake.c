@@ -65,10 +65,22 @@ static void drop(struct ms_handshakes *h, struct pending *p) {
     end(p);
 }
 
+static void drop_oldest(struct ms_handshakes *h) {
+    struct pending *p = h->first;
+    if (!p) return;
+    h->first = p->next;
+    if (h->first)
+        h->first->previous = NULL;
+    else
+        h->last = NULL;
+    h->n--;
+    end(p);
+}
+
 static void begin(struct ms_handshakes *h, int socket) {
     struct pending *p = calloc(1, sizeof *p);
     struct epoll_event e = {.events = EPOLLIN, .data.ptr = p};
-    if (h->n >= MS_HANDSHAKES) drop(h, h->first);
+    if (h->n >= MS_HANDSHAKES) drop_oldest(h);
     if (p) p->channel = ms_channel_new(h->options.tls, socket, h->options.protocol);
     if (!p || !p->channel || epoll_ctl(h->epoll, EPOLL_CTL_ADD, socket, &e)) {
         if (p) ms_channel_free(p->channel);
@@ -131,10 +143,8 @@ static void *loop(void *user) {
                 any_came = true;
         if (any_came) take_came(h); /* last: it may drop whom an event was for */
         const time_t t = now();
-        for (struct pending *p = h->first, *next; p && p->end < t; p = next) {
-            next = p->next;
-            drop(h, p);
-        }
+        while (h->first && h->first->end < t)
+            drop_oldest(h);
     }
     return NULL;
 }

@@ -6,6 +6,8 @@
  * GPUs, caches of responses, sequences. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include "serve/page/exposition.h"
 
 /* --- of models --- */
@@ -115,8 +117,8 @@ static void write_machine(struct ms_bytes *to) {
     FILE *f = fopen("/proc/meminfo", "r");
     if (!f) return;
     while (fgets(line, sizeof line, f)) {
-        sscanf(line, "MemTotal: %lld", &total);
-        sscanf(line, "MemAvailable: %lld", &available);
+        if (!strncmp(line, "MemTotal:", 9)) total = strtoll(line + 9, NULL, 10);
+        if (!strncmp(line, "MemAvailable:", 13)) available = strtoll(line + 13, NULL, 10);
     }
     fclose(f);
     ms_exposition_head(to, "nv_cpu_memory_total_bytes", "gauge", "CPU total memory (RAM), in bytes");

@@ -217,9 +217,11 @@ static void submit(struct ms_run *run, const moire_query_options *options) {
     const int rc = moire_submit_with(run->binding->tenant, run->input, run->n_inputs, options, answered, run,
                                      &handle, &err);
     free_inputs(run);
-    if (rc) {
+    if (rc) { /* nobody else has it */
         const moire_answer none = {.code = rc, .message = err.message};
+        atomic_store(&run->parts, 1);
         answered(run, &none);
+        return;
     }
     pthread_mutex_lock(&run->batcher->lock);
     const bool runs = atomic_load(&run->parts) == 2, unwanted = runs && !run->left;

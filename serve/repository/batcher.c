@@ -99,7 +99,7 @@ static void choose(struct ms_batcher *b, struct ms_batch_class *cls, struct ms_q
 /* Takes what was chosen out of the queue and starts it, without the lock. */
 static void start(struct ms_batcher *b, struct ms_batch_class *cls, struct ms_query *const *list,
                   const struct ms_choice *c) {
-    struct ms_query *member[MS_BATCH_ROWS];
+    struct ms_query *member[MS_BATCH_ROWS] = {list[c->picked[0]]};
     struct ms_binding *binding = NULL;
     const int64_t rows = c->size < 0 ? 0 : cls->size[c->size].rows;
     if (c->size >= 0 && !(binding = ms_batch_binding(b, cls, rows))) {

@@ -158,6 +158,11 @@ static int check_outputs(struct ms_query *q) {
 }
 
 /* --- the answer --- */
+/* Tensors of the answer stand where any type may stand. */
+static size_t aligned(size_t bytes) {
+    return (bytes + 15) & ~(size_t)15;
+}
+
 /* A copy of output `index`, at `*at` of the query's memory. */
 static void copy_output(struct ms_query *q, const moire_tensor *outputs, int index, bool binary, char **at) {
     const char *name = q->model->output[index].name;
@@ -165,10 +170,10 @@ static void copy_output(struct ms_query *q, const moire_tensor *outputs, int ind
     *out = (struct ms_output){.tensor = outputs[index], .binary = binary};
     out->tensor.data = *at;
     if (out->tensor.bytes) memcpy(*at, outputs[index].data, out->tensor.bytes);
-    *at += out->tensor.bytes;
+    *at += aligned(out->tensor.bytes);
     out->name = *at;
     memcpy(*at, name, strlen(name) + 1);
-    *at += strlen(name) + 1;
+    *at += aligned(strlen(name) + 1);
 }
 
 static int wanted_index(const struct ms_query *q, const char *name) {
@@ -199,7 +204,7 @@ static void copy_answer(struct ms_query *q, const moire_tensor *outputs) {
     size_t bytes = 1;
     for (int i = 0; i < n; i++) {
         const int k = q->request.n_outputs ? wanted_index(q, q->request.output[i].name) : i;
-        bytes += outputs[k].bytes + strlen(q->model->output[k].name) + 1;
+        bytes += aligned(outputs[k].bytes) + aligned(strlen(q->model->output[k].name) + 1);
     }
     char *at = q->memory = malloc(bytes);
     if (!at) {

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -119,8 +120,8 @@ int ms_regions_register(struct ms_regions *r, const char *name, const char *key,
     struct ms_region *made = calloc(1, sizeof *made);
     if (made) {
         *made = (struct ms_region){.fd = fd, .offset = offset, .bytes = bytes};
-        memcpy(made->name, name, strlen(name));
-        memcpy(made->key, key, strlen(key));
+        snprintf(made->name, sizeof made->name, "%s", name);
+        snprintf(made->key, sizeof made->key, "%s", key);
         rc = add(r, made, err);
         if (rc) free_one(made);
         return rc;

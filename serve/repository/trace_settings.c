@@ -119,15 +119,17 @@ static int change_all(struct ms_trace_rule *to, bool has_file, const json_t *cha
 
 int ms_trace_rules_change(struct ms_trace_rules *r, const char *model, bool has_file, const json_t *change,
                           moire_error *err) {
-    struct ms_trace_rule *to = *model ? find(r, model) : &r->server;
-    struct ms_trace_rule changed = {0};
+    struct ms_trace_rule *to = *model ? find(r, model) : NULL,
+                         changed = *model ? (struct ms_trace_rule){0} : r->server;
     if (!json_is_object(change)) return ms_fail(err, MOIRE_EINVAL, "the settings are no JSON object");
-    if (to)
-        changed = *to;
-    else
-        snprintf(changed.model, sizeof changed.model, "%s", model);
+    if (to) changed = *to;
+    snprintf(changed.model, sizeof changed.model, "%s", model);
     const int rc = change_all(&changed, has_file, change, err);
     if (rc) return rc;
+    if (!*model) {
+        r->server = changed;
+        return MOIRE_OK;
+    }
     if (!to) {
         struct ms_trace_rule *more =
             r->n < MS_MODELS ? realloc(r->model, (size_t)(r->n + 1) * sizeof *more) : NULL;

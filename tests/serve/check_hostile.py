@@ -24,6 +24,7 @@ import time
 
 import tritonclient.grpc as client_grpc
 import tritonclient.http as client_http
+from geventhttpclient.response import HTTPConnectionClosed
 from tritonclient.utils import InferenceServerException
 
 from check_grpc import (END_HEADERS, HEADERS, connect as connect_grpc, data_frames, frame, message_of, request_headers)
@@ -318,8 +319,13 @@ def one_core(moire, folder, reference):
 
 # --- the end ---------------------------------------------------------------------------------------------------------
 def end_under_load(moire, folder, reference):
-    """SIGTERM with both protocols at work: what was taken is answered rightly, what was not is refused."""
-    bed = Starved(moire, folder)
+    """SIGTERM with both protocols at work: what was taken is answered rightly, what was not is refused.
+
+    A connection that is closed before a byte of an answer came is a refusal to the client; the server's record of
+    the run tells whether it was one.
+    """
+    record = tempfile.NamedTemporaryFile(suffix=".history")
+    bed = Starved(moire, folder, "--record", record.name)
     bed.wait()
     x, answered, wrong, ready = images(1, 1), [], [], threading.Barrier(9)
     right = reference(x)
@@ -331,9 +337,9 @@ def end_under_load(moire, folder, reference):
             try:
                 y = c.infer("lenet", [tensor(kind, x)]).as_numpy("output")
                 (answered if near(y, right) else wrong).append(i)
-            except (InferenceServerException, OSError) as e:
+            except (InferenceServerException, HTTPConnectionClosed, OSError) as e:
                 # refused: the server said so, or nobody listens any more; an answer cut short is a loss
-                if not any(t in str(e) for t in ("UNAVAILABLE", "shutting down", "refused", "503")):
+                if not any(t in str(e) for t in ("UNAVAILABLE", "shutting down", "refused", "503", "closed.")):
                     wrong.append(repr(e))
                 return
             if first:
@@ -348,6 +354,10 @@ def end_under_load(moire, folder, reference):
         for w in walks:
             w.result()
     assert code == 0 and len(answered) > 8 and not wrong, (code, len(answered), wrong[:3])
+    with open(record.name) as f:  # which the server has put in place of the empty one
+        history = f.read()
+    assert "# dropped 0\n" in history
+    assert history.count(" CALLBACK_IN ") == len(answered), (history.count(" CALLBACK_IN "), len(answered))
 
 
 def a_second_signal(moire, folder, reference):

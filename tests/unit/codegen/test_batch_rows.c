@@ -125,7 +125,7 @@ static void add_node(struct ob *b, char *text, char last[64]) {
         const bool one =
             strcmp(attrs[i], "axes") && strcmp(attrs[i], "perm") && strcmp(attrs[i], "kernel_shape");
         if (one)
-            ob_int(b, attrs[i], atoll(value));
+            ob_int(b, attrs[i], strtoll(value, NULL, 10));
         else
             ob_ints(b, attrs[i], value);
     }

@@ -393,6 +393,6 @@ int main(int argc, char **argv) {
         cmocka_unit_test(order_is_kept),
         cmocka_unit_test(every_policy_answers_all),
     };
-    if (argc > 1) answers = atoi(argv[1]);
+    if (argc > 1) answers = (int)strtol(argv[1], NULL, 10);
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

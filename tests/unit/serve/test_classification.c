@@ -83,9 +83,11 @@ static void test_order(void **state) {
             memcpy(&length, at, 4);
             char one[64];
             snprintf(one, sizeof one, "%.*s", (int)length, at + 4);
-            double value = 0;
-            size_t index = 0;
-            assert_int_equal(sscanf(one, "%lf:%zu", &value, &index), 2);
+            char *colon, *end;
+            const double value = strtod(one, &colon);
+            assert_true(*colon == ':');
+            const size_t index = strtoul(colon + 1, &end, 10);
+            assert_true(end > colon + 1 && !*end && index < n);
             assert_true(value == v[index]);
             assert_true(value < last || (value == last && index > last_index));
             last = value, last_index = index;

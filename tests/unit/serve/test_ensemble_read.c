@@ -31,9 +31,15 @@ static void keep(void *user, bool fault, const char *line) {
 #define D                    STEP("d", IN("i", "u") IN("j", "v"), OUT("o", "y"))
 #define WITH(steps)          PORTS "ensemble_scheduling {\n" steps "}"
 
+static json_t *config; /* whose strings are the names in the ensemble that was read last */
+
+static void let_go(struct ms_ensemble *e) {
+    ms_ensemble_free(e);
+    json_decref(config);
+}
+
 /* Reads, and says the faults into `said`; with models, it also looks whether they fit. */
 static int read_text(const char *text, ms_ports_find find, struct ms_ensemble **out) {
-    json_t *config;
     moire_error err = {0};
     struct ms_faults faults = {.say = keep};
     *said = 0;
@@ -42,10 +48,9 @@ static int read_text(const char *text, ms_ports_find find, struct ms_ensemble **
     assert_non_null(e);
     if (find && !faults.n) ms_ensemble_check(e, "e", find, NULL, &faults);
     if (out)
-        *out = e; /* its names are the configuration's, which the process keeps */
+        *out = e;
     else
-        ms_ensemble_free(e);
-    if (!out) json_decref(config);
+        let_go(e);
     return faults.n;
 }
 
@@ -62,7 +67,7 @@ static void test_a_diamond(void **state) {
     assert_int_equal(e->input[0].rank, 2);
     assert_string_equal(e->tensor[e->of_output[0]].name, "y");
     assert_int_equal(e->tensor[e->of_output[0]].producer, 0);
-    ms_ensemble_free(e);
+    let_go(e);
 }
 
 static void test_a_batch_is_a_dimension(void **state) {
@@ -72,7 +77,7 @@ static void test_a_batch_is_a_dimension(void **state) {
     assert_int_equal(e->input[0].rank, 3);
     assert_int_equal(e->input[0].shape[0], -1);
     assert_int_equal(e->most, MS_IN_FLIGHT);
-    ms_ensemble_free(e);
+    let_go(e);
 }
 
 static void test_faults(void **state) {

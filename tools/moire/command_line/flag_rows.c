@@ -495,7 +495,7 @@ int mo_n_flags(void) {
 
 const struct mo_flag *mo_flag_at(int index) {
     int i = 0;
-    for (; index >= tables[i]->n; i++)
+    for (; i + 1 < TABLES && index >= tables[i]->n; i++)
         index -= tables[i]->n;
     return &tables[i]->row[index];
 }
