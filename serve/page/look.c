@@ -48,7 +48,6 @@ static void add_tenants(struct ms_model_look *l, struct ms_model *m, moire_tenan
     pthread_mutex_lock(&m->repository->lock);
     for (int i = 0; i < n; i++)
         used[i]->users--;
-    pthread_cond_broadcast(&m->repository->changed);
     pthread_mutex_unlock(&m->repository->lock);
 }
 

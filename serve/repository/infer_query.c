@@ -57,7 +57,6 @@ static void end(struct ms_query *q) {
     if (!code && q->binding) ms_tally_run(t, q->rows, q->submitted_ns - q->begun_ns, q->compute_ns);
     ms_admission_leave(q);
     if (q->binding) q->binding->users--;
-    pthread_cond_broadcast(&m->repository->changed);
     pthread_mutex_unlock(&m->repository->lock);
     tell(q, m, ended);
     ms_query_give_regions(q);

@@ -46,8 +46,7 @@ int ms_repository_take(struct ms_repository *r, const char *name, const char *ve
 void ms_repository_give(struct ms_model *m) {
     struct ms_repository *r = m->repository;
     pthread_mutex_lock(&r->lock);
-    m->users--;
-    pthread_cond_broadcast(&r->changed);
+    if (!--m->users && r->retired) pthread_cond_broadcast(&r->changed); /* the loader sweeps it away, perhaps */
     pthread_mutex_unlock(&r->lock);
 }
 
