@@ -100,18 +100,22 @@ static bool is_over(struct ms_grpc *door) {
     return atomic_load(&door->draining) && !door->n_listeners && !door->first;
 }
 
+void ms_grpc_round(struct ms_grpc *door, int ms) {
+    struct epoll_event events[EVENTS];
+    const int n = epoll_wait(door->epoll, events, EVENTS, ms);
+    for (int i = 0; i < n; i++)
+        handle(door, &events[i]);
+    take_ended(door);
+    ms_grpc_take_arrived(door);
+    sweep(door);
+}
+
 static void *loop(void *user) {
     struct ms_grpc *door = user;
-    struct epoll_event events[EVENTS];
     while (!is_over(door)) {
         const bool draining = atomic_load(&door->draining);
         if (draining && door->n_listeners) start_draining(door);
-        const int n = epoll_wait(door->epoll, events, EVENTS, draining ? DRAIN_MS : SWEEP_MS);
-        for (int i = 0; i < n; i++)
-            handle(door, &events[i]);
-        take_ended(door);
-        ms_grpc_take_arrived(door);
-        sweep(door);
+        ms_grpc_round(door, draining ? DRAIN_MS : SWEEP_MS);
     }
     return NULL;
 }
@@ -138,16 +142,21 @@ int ms_grpc_listen(struct ms_grpc *door, int socket, bool by_tls, moire_error *e
     return MOIRE_OK;
 }
 
-int ms_grpc_start(struct ms_grpc *door, moire_error *err) {
+int ms_grpc_prepare(struct ms_grpc *door, moire_error *err) {
     struct epoll_event e = {.events = EPOLLIN, .data.ptr = NULL};
-    const struct ms_handshake_options h = {
-        .tls = door->tls, .protocol = "h2", .done = ms_grpc_arrived, .user = door};
     door->epoll = epoll_create1(EPOLL_CLOEXEC);
     door->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    int rc = door->epoll < 0 || door->wake < 0 || epoll_ctl(door->epoll, EPOLL_CTL_ADD, door->wake, &e) ||
-             ms_grpc_watch(door);
-    if (rc) return ms_fail(err, MOIRE_EIO, "the gRPC server does not start: %s", strerror(errno));
-    rc = door->tls ? ms_handshakes_start(&h, &door->handshakes, err) : MOIRE_OK;
+    if (door->epoll < 0 || door->wake < 0 || epoll_ctl(door->epoll, EPOLL_CTL_ADD, door->wake, &e) ||
+        ms_grpc_watch(door))
+        return ms_fail(err, MOIRE_EIO, "the gRPC server does not start: %s", strerror(errno));
+    return MOIRE_OK;
+}
+
+int ms_grpc_start(struct ms_grpc *door, moire_error *err) {
+    const struct ms_handshake_options h = {
+        .tls = door->tls, .protocol = "h2", .done = ms_grpc_arrived, .user = door};
+    int rc = ms_grpc_prepare(door, err);
+    if (!rc && door->tls) rc = ms_handshakes_start(&h, &door->handshakes, err);
     if (rc) return rc;
     rc = pthread_create(&door->thread, NULL, loop, door);
     if (rc) return ms_fail(err, MOIRE_EIO, "the gRPC server does not start: %s", strerror(rc));

@@ -133,6 +133,10 @@ struct ms_item {
 int ms_grpc_open(struct ms_grpc *door, moire_error *err);
 int ms_grpc_listen(struct ms_grpc *door, int socket, bool by_tls, moire_error *err);
 int ms_grpc_start(struct ms_grpc *door, moire_error *err);
+/* In place of the last, where the caller is the door's thread: once, and then rounds, each of which waits
+ * `ms` at most and handles what has come. */
+int ms_grpc_prepare(struct ms_grpc *door, moire_error *err);
+void ms_grpc_round(struct ms_grpc *door, int ms);
 /* Takes no further call; open ones go on. */
 void ms_grpc_quiesce(struct ms_grpc *door);
 /* Answers what is under way (clients have `seconds` to read it) and closes all.  Fine if never opened. */

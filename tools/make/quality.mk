@@ -41,13 +41,15 @@ tsan: ## unit tests under ThreadSanitizer
 
 FUZZ_SECONDS ?= 60
 FUZZERS = $(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
+FUZZ_BED := $(patsubst %.c,$(B)/obj/%.o,$(filter-out tests/fuzz/fuzz_%,$(wildcard tests/fuzz/*.c)))
 fuzz: ## run every fuzzer for FUZZ_SECONDS from its seed corpus
 	@$(MAKE) --no-print-directory B=build-fuzz CC="$(CLANG)" O=-O1 $(SAN_DEBUG) \
 	    SAN="-fsanitize=address,undefined,fuzzer-no-link -fno-sanitize-recover=undefined" fuzzers
 	@FUZZ_JOBS=$(TEST_JOBS) tools/run-fuzzers build-fuzz/fuzz $(FUZZ_SECONDS) $(FUZZERS)
 
 fuzzers: $(FUZZERS:%=$(B)/fuzz/%)
-$(B)/fuzz/%: $(B)/obj/tests/fuzz/%.o $(B)/obj/tests/fuzz/memory_file.o $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(LIB_OBJ)
+$(FUZZ_BED): | $(B)/gen/inference.pb-c.h $(B)/gen/health.pb-c.h
+$(B)/fuzz/%: $(B)/obj/tests/fuzz/%.o $(FUZZ_BED) $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(LIB_OBJ)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
 
