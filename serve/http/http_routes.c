@@ -40,7 +40,7 @@ static const struct ms_route routes[] = {
     {"POST", "/v2/cudasharedmemory/unregister", MS_RIGHT_TOKEN, ms_http_no_unregister, NULL},
     {"GET", "/metrics", MS_RIGHT_METRICS, ms_http_metrics, NULL},
     {"GET", "/v2/moire/live", MS_RIGHT_METRICS, ms_http_watch, NULL},
-    {"GET", "/", MS_RIGHT_METRICS, ms_http_page, NULL},
+    {"GET", "/", MS_RIGHT_NONE, ms_http_page, NULL}, /* it shows nothing before it has asked for data */
 };
 
 /* A word of the path into its room; false: too long. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * gnutls.h - GnuTLS, loaded at run time: only who serves with --tls-cert needs it. */
+ * gnutls.h - GnuTLS, loaded at run time: only who serves with --tls-cert, or looks at such a server, needs
+ * it. */
 #ifndef MS_GNUTLS_H
 #define MS_GNUTLS_H
 #include <gnutls/abstract.h>
@@ -16,8 +17,16 @@
     X(certificate_set_x509_key_mem)                                                                          \
     X(certificate_set_x509_trust_mem)                                                                        \
     X(certificate_server_set_request)                                                                        \
+    X(certificate_set_x509_key_file)                                                                         \
+    X(certificate_set_x509_trust_file)                                                                       \
+    X(certificate_set_x509_system_trust)                                                                     \
+    X(certificate_verification_status_print)                                                                 \
     X(credentials_set)                                                                                       \
+    X(session_set_verify_cert)                                                                               \
     X(session_set_verify_cert2)                                                                              \
+    X(session_get_verify_cert_status)                                                                        \
+    X(set_default_priority)                                                                                  \
+    X(server_name_set)                                                                                       \
     X(init)                                                                                                  \
     X(deinit)                                                                                                \
     X(alpn_set_protocols)                                                                                    \

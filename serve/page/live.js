@@ -9,6 +9,7 @@ const lanes = {cores: [], to: 0, bin: 5};
 const open = new Set();   // tenants whose details are shown
 const colours = new Map(); // key -> its number, in the order of appearance
 let paused = false, failed = null, latest = null;
+let token = null;         // of whoever looks, where the server wants one; kept nowhere else
 
 // --- words and numbers
 const keyOf = m => m.name + "/" + m.version;
@@ -290,12 +291,30 @@ function take(d) {
   keep(d);
   draw();
 }
+// The server answers nobody without a token, or not this one: it is asked for.
+function ask(status) {
+  say("wait", status === 403 ? "This token has no right to metrics" : token ? "The server does not know this token"
+    : "The server wants a token");
+  token = null;
+  if ($("door").hidden) {
+    $("door").hidden = false;
+    $("token").focus();
+  }
+}
+const shut = () => !$("door").hidden && token === null;
 async function look() {
-  if (!paused && !document.hidden) {
+  if (!paused && !document.hidden && !shut()) {
     try {
-      const answer = await fetch("/v2/moire/live?since=" + lanes.to, {cache: "no-store"});
-      if (!answer.ok) throw new Error(answer.status === 401 || answer.status === 403 ? "this browser may not look" : `status ${answer.status}`);
-      take(await answer.json());
+      const headers = token === null ? {} : {Authorization: "Bearer " + token};
+      const answer = await fetch("/v2/moire/live?since=" + lanes.to, {cache: "no-store", headers});
+      if (answer.ok) {
+        take(await answer.json());
+        $("door").hidden = true;
+      } else if (answer.status === 401 || answer.status === 403) {
+        ask(answer.status);
+      } else {
+        throw new Error(`status ${answer.status}`);
+      }
       failed = null;
     } catch (e) {
       failed = failed || new Date();
@@ -304,6 +323,11 @@ async function look() {
   }
   setTimeout(look, PERIOD);
 }
+$("door").addEventListener("submit", e => {
+  e.preventDefault();
+  token = $("token").value.trim();
+  $("token").value = "";
+});
 $("pause").addEventListener("click", () => {
   paused = !paused;
   $("pause").setAttribute("aria-pressed", paused);

@@ -68,6 +68,12 @@ static const struct mo_flag rows[] = {
      "folder of compiled variants; $XDG_CACHE_HOME/moire/store or ~/.cache/moire/store by default"},
     /* --- moire top --- */
     {"--once", NULL, ON(TOP), TO(once), "prints once and ends, in a terminal too"},
+    {"--token", "FILE", ON(TOP), TO(token),
+     "a file with the token that is sent, which has a right to metrics"},
+    {"--tls-ca", "FILE", ON(TOP), TO(tls_ca),
+     "authorities, PEM, by one of which the server's certificate is; this machine's by default"},
+    {"--tls-cert", "FILE", ON(TOP), TO(tls_cert), "a certificate to show where the server asks for one, PEM"},
+    {"--tls-key", "FILE", ON(TOP), TO(tls_key), "its key, PEM"},
 };
 
 const struct mo_flag_rows mo_flag_rows_serve = {rows, (int)(sizeof rows / sizeof *rows)};

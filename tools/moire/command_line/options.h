@@ -101,8 +101,8 @@ struct mo_options {
         *columns, *config, *costs, *data, *detector, *device, *dump, *from, *gpus, *grpc_unix, *host, *html,
         *isa, *kind, *machine, *model, *models, *objective, *output, *output_dir, *pairs, *planner, *plot,
         *precision, *pressure, *process, *proxy, *recogniser, *record, *replay, *report, *repository,
-        *server_peers, *shared_memory, *source, *slow, *stalls, *store, *svg, *tls_cert, *tls_client_ca,
-        *tls_key, *token_file, *to, *trace, *trace_file, *unix_path, *weights;
+        *server_peers, *shared_memory, *source, *slow, *stalls, *store, *svg, *tls_ca, *tls_cert,
+        *tls_client_ca, *tls_key, *token, *token_file, *to, *trace, *trace_file, *unix_path, *weights;
     struct mo_words against, cases, inputs, learned, load_models, machines, over, peers, planners, policies,
         processes, ties, vary, with;
     struct mo_wholes levels, neighbour, seeds, thread_counts, units;

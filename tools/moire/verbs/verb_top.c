@@ -22,12 +22,13 @@ static const char about[] = "Shows once a second who of a server's tenants is in
                             "what waits and which cores they "
                             "have.  The first line names those that are below their targets.  URL is "
                             "http://127.0.0.1:8000 unless it is "
-                            "given; unix:PATH is the socket file of --unix.\n";
+                            "given; https://HOST:PORT is by TLS, unix:PATH is the socket file of --unix.\n";
 
 static const char notes[] = "q or Ctrl-C ends it.  Where the output is no terminal, it prints once.\n\n"
                             "Examples:\n"
                             "  moire top\n"
-                            "  moire top http://127.0.0.1:8080 --once\n";
+                            "  moire top http://127.0.0.1:8080 --once\n"
+                            "  moire top https://server:8000 --tls-ca ca.pem --token token.txt\n";
 
 /* The one thing a signal handler may touch. */
 static volatile sig_atomic_t interrupted;
@@ -36,11 +37,11 @@ static void on_signal(int number) {
     interrupted = 1;
 }
 
-static int once(const char *url, const struct mo_options *o) {
+static int once(const struct mo_live_server *server, const struct mo_options *o) {
     moire_error err;
     json_t *now;
     const struct mo_live_view view = {.rows = ALL_ROWS, .end = "\n"};
-    int rc = mo_live_fetch(url, &now, &err);
+    int rc = mo_live_fetch(server, &now, &err);
     if (rc) return mo_verb_fail(o, &err);
     if (o->json)
         rc = mo_print_json(now, &err);
@@ -95,7 +96,7 @@ static double seconds_now(void) {
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-static int watch(const char *url, const struct mo_options *o) {
+static int watch(const struct mo_live_server *server, const struct mo_options *o) {
     struct screen screen;
     struct {
         json_t *document;
@@ -103,7 +104,7 @@ static int watch(const char *url, const struct mo_options *o) {
     } look[LOOKS + 1] = {{0}};
     moire_error err;
     int n = 0;
-    if (mo_live_fetch(url, &look[0].document, &err)) return mo_verb_fail(o, &err);
+    if (mo_live_fetch(server, &look[0].document, &err)) return mo_verb_fail(o, &err);
     look[n++].at = seconds_now();
     open_screen(&screen);
     for (int rc = MOIRE_OK;;) {
@@ -119,7 +120,7 @@ static int watch(const char *url, const struct mo_options *o) {
             json_decref(look[0].document);
             memmove(&look[0], &look[1], (size_t)--n * sizeof *look);
         }
-        rc = mo_live_fetch(url, &look[n].document, &err);
+        rc = mo_live_fetch(server, &look[n].document, &err);
         if (!rc) look[n++].at = seconds_now();
     }
     close_screen(&screen);
@@ -129,9 +130,22 @@ static int watch(const char *url, const struct mo_options *o) {
 }
 
 static int run(const struct mo_env *env, const struct mo_options *o) {
-    const char *url = o->operands.n ? o->operands.word[0] : "http://127.0.0.1:8000";
+    moire_error err;
+    char *token = NULL;
     (void)env;
-    return o->once || o->json || !isatty(STDOUT_FILENO) ? once(url, o) : watch(url, o);
+    if (!o->tls_cert != !o->tls_key) {
+        mo_fail(&err, MOIRE_EINVAL, "--tls-cert and --tls-key go together");
+        return mo_verb_fail(o, &err);
+    }
+    if (o->token && mo_live_read_token(o->token, &token, &err)) return mo_verb_fail(o, &err);
+    const struct mo_live_server server = {.url = o->operands.n ? o->operands.word[0] : "127.0.0.1:8000",
+                                          .token = token,
+                                          .tls_ca = o->tls_ca,
+                                          .tls_cert = o->tls_cert,
+                                          .tls_key = o->tls_key};
+    const int code = o->once || o->json || !isatty(STDOUT_FILENO) ? once(&server, o) : watch(&server, o);
+    free(token);
+    return code;
 }
 
 const struct mo_verb mo_verb_top = {
