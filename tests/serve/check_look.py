@@ -134,7 +134,7 @@ def the_page_itself_is_open_and_its_data_are_not(place):
                     assert e.code == status, (path, e.code)
 
 
-TEXT = "document.getElementById('verdict').textContent"
+TEXT = "document.getElementById('verdict')?.textContent"
 SHUT = "document.getElementById('door').hidden"
 
 
