@@ -125,6 +125,7 @@ struct ms_item {
     struct ms_query *query;
     ProtobufCMessage *answer; /* NULL: method->pack() makes it, once the item has ended */
     moire_error error;
+    int told; /* the state of health that was said last */
     bool has_ended;
 };
 
@@ -175,7 +176,9 @@ void ms_call_begin(struct ms_call *call);
 void ms_call_finish(struct ms_call *call, int code, const char *message);
 void ms_call_stream_closed(struct ms_call *call);
 void ms_call_drop_item(struct ms_call *call); /* the first */
-void ms_call_release(struct ms_call *call);   /* frees it where nothing refers to it any more */
+/* Looks at an item that goes on; fine where the call has none. */
+void ms_call_look(struct ms_call *call);
+void ms_call_release(struct ms_call *call); /* frees it where nothing refers to it any more */
 
 /* grpc_access.c.  May the client begin such a call?  And, now that the model is named, that?  Returns: as
  * ms_access_check(). */
@@ -186,6 +189,8 @@ int ms_item_allow(const struct ms_item *item, moire_error *err);
 void ms_call_receive(struct ms_call *call, const uint8_t *data, size_t n);
 void ms_call_received_all(struct ms_call *call);
 void ms_call_item_ended(struct ms_item *item);
+/* Answers what has ended, begins what waits for that, and hands it to nghttp2. */
+void ms_call_go_on(struct ms_call *call);
 
 /* grpc_answer.c */
 void ms_call_send(struct ms_call *call);
@@ -205,11 +210,19 @@ struct ms_method {
     int (*begin)(struct ms_item *item, moire_error *err);
     /* Appends the answer of an item that was started. */
     void (*pack)(struct ms_item *item);
+    /* Of an item that goes on until its client leaves or the server drains: called once a second, and when it
+     * drains; sends what is new, and ends the item where its call is finished.  NULL: it ends by itself. */
+    void (*look)(struct ms_item *item);
 };
 const struct ms_method *ms_method_find(const char *path); /* NULL: there is none */
 
 /* The answer is that document, which is taken over. */
 int ms_grpc_answer(struct ms_item *item, json_t *document, moire_error *err);
+
+/* grpc_health.c.  Ready, and not draining; the model is given back. */
+bool ms_health_of_server(const struct ms_item *item);
+bool ms_health_of_model(const struct ms_item *item, struct ms_model *model);
+const struct ms_method *ms_health_method(const char *name); /* NULL: there is none */
 
 /* grpc_settings.c */
 int ms_grpc_trace(struct ms_item *item, moire_error *err);

@@ -59,9 +59,21 @@ void ms_call_drop_item(struct ms_call *call) {
     free_item(item);
 }
 
+/* NULL: none of its items goes on by itself. */
+static struct ms_item *lasting(const struct ms_call *call) {
+    return call->method && call->method->look && call->first && !call->first->has_ended ? call->first : NULL;
+}
+
+void ms_call_look(struct ms_call *call) {
+    struct ms_item *item = lasting(call);
+    if (item) call->method->look(item);
+}
+
 void ms_call_stream_closed(struct ms_call *call) {
+    struct ms_item *item = lasting(call);
     call->stream = 0;
     call->finished = true;
+    if (item) item->has_ended = true;
     for (const struct ms_item *i = call->first; i; i = i->next)
         if (i->query && !i->has_ended) ms_query_cancel(i->query);
     while (call->first && call->first->has_ended)

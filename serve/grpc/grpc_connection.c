@@ -227,6 +227,7 @@ void ms_connection_say_goodbye(struct ms_connection *c) {
         next = call->next; /* open calls without anything under way */
         if (!call->first && !call->finished)
             ms_call_finish(call, MOIRE_ESHUTDOWN, "the server is shutting down");
+        ms_call_look(call);
     }
     h2_of(c)->submit_goaway(c->session, NGHTTP2_FLAG_NONE,
                             h2_of(c)->session_get_last_proc_stream_id(c->session), NGHTTP2_NO_ERROR, NULL, 0);
@@ -243,9 +244,11 @@ static bool is_stuck(const struct ms_call *call, int64_t now_ns) {
 
 void ms_connection_sweep(struct ms_connection *c, int64_t now_ns) {
     if (c->fd < 0) return;
-    for (const struct ms_call *call = c->first; call; call = call->next)
+    for (struct ms_call *call = c->first; call; call = call->next) {
+        ms_call_look(call);
         if (is_stuck(call, now_ns))
             h2_of(c)->submit_rst_stream(c->session, NGHTTP2_FLAG_NONE, call->stream, NGHTTP2_CANCEL);
+    }
     const int64_t still = now_ns - c->moved_ns;
     if (still > (int64_t)MS_GRPC_STUCK_SECONDS * 1000000000 && c->out.n) {
         ms_connection_close(c);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * grpc_methods.c - the methods that are served, and all but infer; see grpc.h. */
 #include <string.h>
-#include "health.pb-c.h"
 #include "inference.pb-c.h"
 #include "serve/grpc/grpc.h"
 #include "serve/grpc/messages.h"
@@ -18,24 +17,14 @@ int ms_grpc_answer(struct ms_item *item, json_t *document, moire_error *err) {
     return item->answer ? MOIRE_OK : ms_fail(err, MOIRE_ENOMEM, "no memory for the answer");
 }
 
-/* --- health --- */
-static bool is_serving(const struct ms_item *item) {
-    return !atomic_load(&item->call->connection->door->draining) &&
-           ms_repository_is_ready(repository_of(item));
-}
-
-static bool is_model_serving(const struct ms_item *item, struct ms_model *m) {
-    const bool ready = !atomic_load(&item->call->connection->door->draining) && ms_model_state(m) == MS_READY;
-    ms_repository_give(m);
-    return ready;
-}
+/* --- is it ready --- */
 
 static int live(struct ms_item *item, moire_error *err) {
     return ms_grpc_answer(item, json_pack("{s:b}", "live", 1), err);
 }
 
 static int ready(struct ms_item *item, moire_error *err) {
-    return ms_grpc_answer(item, json_pack("{s:b}", "ready", is_serving(item)), err);
+    return ms_grpc_answer(item, json_pack("{s:b}", "ready", ms_health_of_server(item)), err);
 }
 
 /* The requests that name a model have the same fields, but for those of loads. */
@@ -49,25 +38,8 @@ static int model_ready(struct ms_item *item, moire_error *err) {
     const int rc = ms_repository_take(repository_of(item), r->name, version_of(r->version), &m, err);
     if (rc == MOIRE_EINVAL) return rc;
     *err = (moire_error){0};
-    return ms_grpc_answer(item, json_pack("{s:b}", "ready", !rc && is_model_serving(item, m)),
+    return ms_grpc_answer(item, json_pack("{s:b}", "ready", !rc && ms_health_of_model(item, m)),
                           err); /* none: not */
-}
-
-/* Service "": the server; else a model's name, or this protocol's. */
-static int health(struct ms_item *item, moire_error *err) {
-    const Grpc__Health__V1__HealthCheckRequest *r = (const void *)item->request;
-    bool serving;
-    struct ms_model *m;
-    if (!*r->service || !strcmp(r->service, "inference.GRPCInferenceService")) {
-        serving = is_serving(item);
-    } else {
-        int rc = ms_access_check(item->call->connection->door->access, &item->call->bearer, MS_RIGHT_MODEL,
-                                 r->service, NULL, err);
-        if (!rc) rc = ms_repository_take(repository_of(item), r->service, NULL, &m, err);
-        if (rc) return rc;
-        serving = is_model_serving(item, m);
-    }
-    return ms_grpc_answer(item, json_pack("{s:s}", "status", serving ? "SERVING" : "NOT_SERVING"), err);
 }
 
 /* --- documents --- */
@@ -157,48 +129,44 @@ static void pack_nothing(struct ms_item *item) {
     offsetof(Inference__##type##Request, model), offsetof(Inference__##type##Request, version)
 static const struct ms_method methods[] = {
     {"ModelInfer", TYPES(model_infer), MS_RIGHT_MODEL, offsetof(Inference__ModelInferRequest, model_name),
-     offsetof(Inference__ModelInferRequest, model_version), false, ms_grpc_infer, ms_grpc_pack_infer},
+     offsetof(Inference__ModelInferRequest, model_version), false, ms_grpc_infer, ms_grpc_pack_infer, NULL},
     {"ModelStreamInfer", &inference__model_infer_request__descriptor,
      &inference__model_stream_infer_response__descriptor, MS_RIGHT_MODEL,
      offsetof(Inference__ModelInferRequest, model_name),
-     offsetof(Inference__ModelInferRequest, model_version), true, ms_grpc_infer, ms_grpc_pack_stream},
-    {"ServerLive", TYPES(server_live), MS_RIGHT_NONE, NOWHERE, false, live, NULL},
-    {"ServerReady", TYPES(server_ready), MS_RIGHT_NONE, NOWHERE, false, ready, NULL},
-    {"ServerMetadata", TYPES(server_metadata), MS_RIGHT_TOKEN, NOWHERE, false, server, NULL},
-    {"ModelReady", TYPES(model_ready), MS_RIGHT_MODEL, NAMES(ModelReady, name), false, model_ready, NULL},
-    {"ModelMetadata", TYPES(model_metadata), MS_RIGHT_MODEL, NAMES(ModelMetadata, name), false, model, NULL},
-    {"ModelConfig", TYPES(model_config), MS_RIGHT_MODEL, NAMES(ModelConfig, name), false, config, NULL},
+     offsetof(Inference__ModelInferRequest, model_version), true, ms_grpc_infer, ms_grpc_pack_stream, NULL},
+    {"ServerLive", TYPES(server_live), MS_RIGHT_NONE, NOWHERE, false, live, NULL, NULL},
+    {"ServerReady", TYPES(server_ready), MS_RIGHT_NONE, NOWHERE, false, ready, NULL, NULL},
+    {"ServerMetadata", TYPES(server_metadata), MS_RIGHT_TOKEN, NOWHERE, false, server, NULL, NULL},
+    {"ModelReady", TYPES(model_ready), MS_RIGHT_MODEL, NAMES(ModelReady, name), false, model_ready, NULL,
+     NULL},
+    {"ModelMetadata", TYPES(model_metadata), MS_RIGHT_MODEL, NAMES(ModelMetadata, name), false, model, NULL,
+     NULL},
+    {"ModelConfig", TYPES(model_config), MS_RIGHT_MODEL, NAMES(ModelConfig, name), false, config, NULL, NULL},
     {"ModelStatistics", TYPES(model_statistics), MS_RIGHT_TOKEN, NAMES(ModelStatistics, name), false,
-     statistics, NULL},
+     statistics, NULL, NULL},
     {"SystemSharedMemoryStatus", TYPES(system_shared_memory_status), MS_RIGHT_TOKEN, NOWHERE, false,
-     ms_grpc_regions, NULL},
+     ms_grpc_regions, NULL, NULL},
     {"SystemSharedMemoryRegister", TYPES(system_shared_memory_register), MS_RIGHT_TOKEN, NOWHERE, false,
-     ms_grpc_register, NULL},
+     ms_grpc_register, NULL, NULL},
     {"SystemSharedMemoryUnregister", TYPES(system_shared_memory_unregister), MS_RIGHT_TOKEN, NOWHERE, false,
-     ms_grpc_unregister, NULL},
+     ms_grpc_unregister, NULL, NULL},
     {"CudaSharedMemoryStatus", TYPES(cuda_shared_memory_status), MS_RIGHT_TOKEN, NOWHERE, false,
-     ms_grpc_no_regions, NULL},
+     ms_grpc_no_regions, NULL, NULL},
     {"CudaSharedMemoryRegister", TYPES(cuda_shared_memory_register), MS_RIGHT_TOKEN, NOWHERE, false,
-     ms_grpc_no_register, NULL},
+     ms_grpc_no_register, NULL, NULL},
     {"CudaSharedMemoryUnregister", TYPES(cuda_shared_memory_unregister), MS_RIGHT_TOKEN, NOWHERE, false,
-     ms_grpc_no_unregister, NULL},
-    {"TraceSetting", TYPES(trace_setting), MS_RIGHT_CONTROL, NOWHERE, false, ms_grpc_trace, NULL},
-    {"LogSettings", TYPES(log_settings), MS_RIGHT_CONTROL, NOWHERE, false, ms_grpc_log, NULL},
-    {"RepositoryIndex", TYPES(repository_index), MS_RIGHT_TOKEN, NOWHERE, false, index_of, NULL},
+     ms_grpc_no_unregister, NULL, NULL},
+    {"TraceSetting", TYPES(trace_setting), MS_RIGHT_CONTROL, NOWHERE, false, ms_grpc_trace, NULL, NULL},
+    {"LogSettings", TYPES(log_settings), MS_RIGHT_CONTROL, NOWHERE, false, ms_grpc_log, NULL, NULL},
+    {"RepositoryIndex", TYPES(repository_index), MS_RIGHT_TOKEN, NOWHERE, false, index_of, NULL, NULL},
     {"RepositoryModelLoad", TYPES(repository_model_load), MS_RIGHT_CONTROL, NOWHERE, false, load,
-     pack_nothing},
+     pack_nothing, NULL},
     {"RepositoryModelUnload", TYPES(repository_model_unload), MS_RIGHT_CONTROL, NOWHERE, false, unload,
-     pack_nothing},
+     pack_nothing, NULL},
 };
 #undef NAMES
 #undef NOWHERE
 #undef TYPES
-static const struct ms_method check = {.name = "Check",
-                                       .request = &grpc__health__v1__health_check_request__descriptor,
-                                       .answer = &grpc__health__v1__health_check_response__descriptor,
-                                       .right = MS_RIGHT_NONE,
-                                       .begin = health};
-
 /* What stands behind the prefix, or NULL. */
 static const char *behind(const char *path, const char *prefix) {
     const size_t n = strlen(prefix);
@@ -207,7 +175,7 @@ static const char *behind(const char *path, const char *prefix) {
 
 const struct ms_method *ms_method_find(const char *path) {
     const char *name = behind(path, "/grpc.health.v1.Health/");
-    if (name) return strcmp(name, check.name) ? NULL : &check;
+    if (name) return ms_health_method(name);
     name = behind(path, "/inference.GRPCInferenceService/");
     for (size_t i = 0; name && i < sizeof methods / sizeof *methods; i++)
         if (!strcmp(methods[i].name, name)) return &methods[i];

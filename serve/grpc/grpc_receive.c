@@ -167,7 +167,7 @@ static bool answer_items(struct ms_call *call) {
     return any;
 }
 
-static void go_on(struct ms_call *call) {
+void ms_call_go_on(struct ms_call *call) {
     do
         take_messages(call);
     while (answer_items(call) && call->in.n);
@@ -194,12 +194,12 @@ void ms_call_receive(struct ms_call *call, const uint8_t *data, size_t n) {
         door->held += call->in.n - before;
         if (call->in.failed) ms_call_finish(call, MOIRE_ENOMEM, "no memory for the message");
     }
-    go_on(call);
+    ms_call_go_on(call);
 }
 
 void ms_call_received_all(struct ms_call *call) {
     call->received_all = true;
-    go_on(call);
+    ms_call_go_on(call);
 }
 
 void ms_call_item_ended(struct ms_item *item) {
@@ -209,7 +209,7 @@ void ms_call_item_ended(struct ms_item *item) {
     call->moved_ns = ms_grpc_now(); /* its client could do nothing meanwhile */
     if (item->query && item->query->error.code) item->error = item->query->error;
     if (call->stream) {
-        go_on(call);
+        ms_call_go_on(call);
     } else {
         while (call->first && call->first->has_ended)
             ms_call_drop_item(call);

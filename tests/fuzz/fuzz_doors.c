@@ -177,10 +177,11 @@ static void look(struct wire *w, int ms) {
     if (!w->door->first) w->connection = NULL;
 }
 
+/* Who watches the server's health is told of changes, of which there is none. */
 static bool is_worked_on(const struct wire *w) {
     for (const struct ms_call *call = w->connection ? w->connection->first : NULL; call; call = call->next)
         for (const struct ms_item *i = call->first; i; i = i->next)
-            if (!i->has_ended) return true;
+            if (!i->has_ended && !call->method->look) return true;
     return false;
 }
 

@@ -8,12 +8,14 @@ Answers are compared with ONNX Runtime's.  Prints a line for each case and one w
 import argparse
 import asyncio
 import concurrent.futures
+import contextlib
 import os
 import queue
 import re
 import socket
 import struct
 import sys
+import threading
 import time
 
 import grpc
@@ -99,6 +101,56 @@ def health(bed, reference):
             raise AssertionError("a service that is not there is healthy")
         except grpc.RpcError as e:
             assert e.code() == grpc.StatusCode.NOT_FOUND
+
+
+@contextlib.contextmanager
+def watching(port, *services):
+    """For each service the states that its watcher is told, as they come; then the status with which it ends."""
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        watch = channel.unary_stream("/grpc.health.v1.Health/Watch")
+        calls, told = [], []
+        for service in services:
+            call, states = watch(bytes([10, len(service)]) + service.encode() if service else b""), queue.Queue()
+
+            def listen(call=call, states=states):
+                try:
+                    for message in call:
+                        states.put(("UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNOWN")[message[1]])
+                except grpc.RpcError:
+                    pass
+                states.put(call.code().name)
+            threading.Thread(target=listen, daemon=True).start()
+            calls.append(call)
+            told.append(lambda states=states: states.get(timeout=20))
+        yield told, calls
+
+
+@case
+def watchers_are_told_at_once(bed, reference):
+    services = ["", "inference.GRPCInferenceService", "lenet", "nope"]
+    with watching(bed.grpc_port, *services) as (told, calls):
+        assert [say() for say in told] == ["SERVING"] * 3 + ["SERVICE_UNKNOWN"]
+        calls[0].cancel()
+        assert told[0]() == "CANCELLED"
+    still_serves(bed, reference)
+
+
+@case
+def watchers_count_as_streams(bed, reference):
+    """As many as a connection may have open; a further one waits, and another connection does not."""
+    with watching(bed.grpc_port, *["lenet"] * 128) as (told, calls):
+        assert all(say() == "SERVING" for say in told)
+        s = connect(bed)
+        body = b"\0\0\0\0\7\x0a\5lenet"
+        for stream in range(1, 300, 2):
+            s.sendall(frame(HEADERS, END_HEADERS, stream, request_headers(b"/grpc.health.v1.Health/Watch")) +
+                      frame(DATA, END_STREAM, stream, body))
+        s.settimeout(20)
+        seen = b""
+        while seen.count(b"\0\0\4\3\0\0\0") < 150 - 128:  # RST_STREAM
+            seen += s.recv(65536)
+        s.close()
+        still_serves(bed, reference)
 
 
 @case
@@ -373,6 +425,17 @@ def control(moire, folder):
         assert c.is_model_ready("lenet")
         c.unload_model("lenet")
         assert not c.is_model_ready("lenet")
+        with watching(bed.grpc_port, "configured", "later") as (told, _):
+            assert told[0]() == told[1]() == "SERVICE_UNKNOWN"
+            for change, state in (c.load_model, "SERVING"), (c.unload_model, "SERVICE_UNKNOWN"):
+                change("configured")
+                while (say := told[0]()) != state:  # while it comes or goes
+                    assert say == "NOT_SERVING"
+            os.symlink(os.path.join(folder, "lenet.onnx"), os.path.join(folder, "later.onnx"))
+            c.load_model("later")
+            while told[1]() != "SERVING":  # it is loaded first
+                pass
+            os.remove(os.path.join(folder, "later.onnx"))
         refused(lambda: c.load_model("nope"), "NOT_FOUND", "nope")
         refused(lambda: c.load_model("lenet", config="{}"), "UNIMPLEMENTED", "config")
     finally:
@@ -388,6 +451,9 @@ def end_under_load(moire, folder, reference):
     idle = door(bed)
     idle.start_stream(lambda result, error: None)
     idle.async_stream_infer("lenet", [tensor(x)])
+    watchers = contextlib.ExitStack()
+    told, _ = watchers.enter_context(watching(bed.grpc_port, "", "nope"))
+    assert told[0]() == "SERVING" and told[1]() == "SERVICE_UNKNOWN"
 
     def walk(_):
         c = door(bed)
@@ -409,6 +475,8 @@ def end_under_load(moire, folder, reference):
         for w in walks:
             w.result()
     idle.stop_stream()
+    assert [told[0](), told[0](), told[1]()] == ["NOT_SERVING", "UNAVAILABLE", "UNAVAILABLE"]
+    watchers.close()
     assert code == 0 and answered and not lost, (code, len(answered), lost[:3])
     assert took < 20, took  # not the 30 seconds that clients may take to read
 
