@@ -55,6 +55,27 @@ int mo_ocr_read(struct mo_region *region, const struct mo_image *image,
                 const struct mo_ocr_dictionary *dictionary, const struct mo_ocr_runner *runner,
                 struct mo_ocr_page *page, moire_error *err);
 
+/* --- what stands between the networks (ocr_steps.c), for mo_ocr_read() and for the operators of a server */
+/* Lines read with less are dropped. */
+#define MO_OCR_TEXT_SCORE 0.5
+enum { MO_OCR_LINE_HEIGHT = 48, MO_OCR_ORIENT_WIDTH = 192, MO_OCR_MAX_BOXES = 1000 };
+/* The detector's input. */
+int mo_ocr_detector_input(struct mo_region *region, const struct mo_image *image, moire_tensor *in,
+                          moire_error *err);
+/* Cuts the boxes out, in their order; a degenerate one holds no text and leaves the list.  MOIRE_ELIMIT: they
+ * hold more than four times the image's pixels. */
+int mo_ocr_cut(struct mo_region *region, const struct mo_image *image, struct mo_quad *boxes, int *n,
+               struct mo_image **lines, moire_error *err);
+/* The line at the networks' height, as a tensor of `width` with the rest of it empty. */
+int mo_ocr_line_input(struct mo_region *region, const struct mo_image *line, int width, moire_tensor *in,
+                      moire_error *err);
+/* Whether a line is upside down, by the classifier's probabilities of upright and upside down. */
+bool mo_ocr_is_flipped(const float probability[2]);
+/* width[i]: of the recogniser's input for line i; order[0..n): the lines from the least width to the most.
+ * Lines of similar shape share one width, so that few shapes of the network are in use.  MOIRE_ENOMEM. */
+int mo_ocr_widths(struct mo_region *region, const struct mo_image *lines, int n, int *width, int *order,
+                  moire_error *err);
+
 /* --- image (ocr_image.c) --- */
 /* A binary PPM (P6, 8 bits). */
 int mo_image_read(const struct mo_env *env, struct mo_region *region, const char *path, struct mo_image *out,
@@ -86,7 +107,13 @@ double mo_distance(struct mo_ocr_point a, struct mo_ocr_point b);
 /* --- text (ocr_text.c) --- */
 /* Dictionary from one character a line; the blank goes in front, a space at the end. */
 int mo_ocr_dictionary(struct mo_region *region, const char *lines, struct mo_ocr_dictionary *out);
-/* Best path through probabilities [1, steps, classes]: repeats merged, blanks dropped. */
+/* The best path through probabilities [1, steps, classes]: the most probable class of each step, and how
+ * probable it is. */
+void mo_ocr_best_path(const moire_tensor *probabilities, int32_t *class, float *probability);
+/* Its text: repeats merged, blanks dropped.  MOIRE_ESHAPE: a class that the dictionary lacks. */
+int mo_ocr_spell(struct mo_region *region, const struct mo_ocr_dictionary *dictionary, const int32_t *class,
+                 const float *probability, size_t steps, const char **text, double *score, moire_error *err);
+/* Both. */
 int mo_ocr_decode(struct mo_region *region, const struct mo_ocr_dictionary *dictionary,
                   const moire_tensor *probabilities, const char **text, double *score, moire_error *err);
 #endif

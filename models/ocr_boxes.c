@@ -10,7 +10,7 @@
 #define THRESHOLD 0.3f
 #define MIN_SCORE 0.5
 #define UNCLIP    1.6
-enum { MIN_SIDE = 3, MAX_BOXES = 1000, SAME_LINE = 10 };
+enum { MIN_SIDE = 3, SAME_LINE = 10 };
 
 struct map {
     const float *p;
@@ -157,10 +157,10 @@ int mo_ocr_boxes(struct mo_region *region, const moire_tensor *map, int image_w,
         map->shape[2] < 1 || map->shape[3] < 1 || map->shape[2] > 16384 || map->shape[3] > 16384)
         return mo_fail(err, MOIRE_ESHAPE, "detector: the output is no probability map [1,1,h,w]");
     struct map m = {.p = map->data, .w = (int)map->shape[3], .h = (int)map->shape[2]};
-    *boxes = mo_region_array(region, MAX_BOXES, sizeof **boxes);
+    *boxes = mo_region_array(region, MO_OCR_MAX_BOXES, sizeof **boxes);
     if (!*boxes || !make_room(region, &m)) return mo_fail(err, MOIRE_ENOMEM, "detector: out of memory");
     make_mask(&m);
-    for (int at = 0; at < m.w * m.h && *n < MAX_BOXES; at++)
+    for (int at = 0; at < m.w * m.h && *n < MO_OCR_MAX_BOXES; at++)
         if (m.mask[at] &&
             text_box(&m, take_component(&m, at % m.w, at / m.w), image_w, image_h, &(*boxes)[*n]))
             ++*n;

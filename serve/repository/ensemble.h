@@ -25,6 +25,7 @@ struct ms_step {
     char version[MS_VERSION];
     struct ms_link *in, *out;
     int n_in, n_out;
+    bool is_list;                /* it runs for each item of a list: list_step.h */
     struct ms_model *member;     /* held; NULL: the ensemble does not serve.  Under the repository's lock */
     _Atomic int64_t expected_ns; /* computing time of its last queries; 0: not known yet */
 };

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "serve/repository/ensemble.h"
+#include "serve/repository/list_step.h"
 
 struct checker {
     const struct ms_ensemble *e;
@@ -11,6 +12,7 @@ struct checker {
     struct ms_faults *faults;
     const moire_port *made[MS_TENSORS]; /* what a tensor is; NULL: not known */
     moire_port kept[MS_TENSORS];        /* of models, whose ports may go */
+    struct ms_list_ports lists;         /* of the step that is looked at */
 };
 
 static const moire_port *port_of(const moire_port *ports, int n, const char *name) {
@@ -92,6 +94,12 @@ static void check_step(struct checker *c, int at, ms_ports_find find, void *user
         ms_fault_say(c->faults,
                      "%s: max_batch_size is %" PRId64 ", more than %" PRId64 " of model '%.60s' (step %d)",
                      c->name, c->e->max_batch, ports.max_batch, s->model, at);
+    if (s->is_list && !ms_list_ports(&ports, &c->lists)) {
+        ms_fault_say(c->faults,
+                     "%s: step %d: model '%.60s' has too many or too long names of ports for a list", c->name,
+                     at, s->model);
+        return;
+    }
     check_inputs(c, at, &ports);
     take_outputs(c, at, &ports);
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "serve/repository/ensemble.h"
+#include "serve/repository/operators.h"
 
 struct inspection {
     const struct ms_source *from;
@@ -68,6 +69,17 @@ static bool ports_of_ensemble(struct inspection *in, const struct ms_found *f, s
     return true;
 }
 
+static bool ports_of_operator(const struct inspection *in, const struct ms_found *f, struct ms_ports *out) {
+    struct ms_faults quiet = {0};
+    struct ms_scan scan;
+    if (ms_scan_open(in->from, f->name, &scan, &quiet, NULL)) return false;
+    const struct ms_operator *op =
+        scan.settings.op ? ms_operator_find(in->from->operators, scan.settings.op) : NULL;
+    ms_scan_close(&scan);
+    if (op) *out = (struct ms_ports){op->input, op->output, op->n_inputs, op->n_outputs, 0};
+    return op != NULL;
+}
+
 static bool find(void *user, const struct ms_step *step, struct ms_ports *out, struct ms_faults *faults) {
     struct inspection *in = user;
     const struct ms_found *f = found(in, step);
@@ -77,7 +89,9 @@ static bool find(void *user, const struct ms_step *step, struct ms_ports *out, s
         return false;
     }
     *out = (struct ms_ports){.input = in->port[0], .output = in->port[1]};
-    const bool known = f->is_ensemble ? ports_of_ensemble(in, f, out) : ports_of_file(in, f, out);
+    const bool known = f->is_ensemble   ? ports_of_ensemble(in, f, out)
+                       : f->is_operator ? ports_of_operator(in, f, out)
+                                        : ports_of_file(in, f, out);
     in->n++;
     return known;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "serve/repository/ensemble.h"
+#include "serve/repository/list_step.h"
 #include "serve/repository/repository.h"
 
 struct reader {
@@ -16,17 +17,18 @@ struct reader {
 #define SAY(r, ...) ms_fault_say((r)->faults, "%s: config.pbtxt: " __VA_ARGS__)
 
 /* --- ports --- */
-static moire_dtype type_of(const char *text) {
+static moire_dtype type_of(const char *text, bool is_output) {
     if (!text || strncmp(text, "TYPE_", 5) != 0) return MOIRE_NONE;
+    if (is_output && !strcmp(text + 5, "STRING")) return MOIRE_STRING;
     const moire_dtype type = ms_type_find(text + 5);
     return ms_type_bytes(type) ? type : MOIRE_NONE;
 }
 
 /* A fault of a port is said by its name; the first that is found is enough. */
-static const char *read_port(const json_t *from, bool batched, moire_port *out) {
+static const char *read_port(const json_t *from, bool batched, bool is_output, moire_port *out) {
     const json_t *dims = json_object_get(from, "dims");
     *out = (moire_port){.name = json_string_value(json_object_get(from, "name")),
-                        .dtype = type_of(json_string_value(json_object_get(from, "data_type")))};
+                        .dtype = type_of(json_string_value(json_object_get(from, "data_type")), is_output)};
     if (!out->name) return "needs a 'name'";
     if (out->dtype == MOIRE_NONE) return "needs a 'data_type' of numbers: TYPE_FP32 and the like";
     if (json_object_get(from, "reshape")) return "has a 'reshape', which is not served";
@@ -52,7 +54,7 @@ static void read_ports(struct reader *r, const json_t *config, const char *key, 
     }
     for (size_t i = 0; i < json_array_size(list); i++) {
         moire_port *p = &ports[*n];
-        const char *why = read_port(json_array_get(list, i), batched, p);
+        const char *why = read_port(json_array_get(list, i), batched, ports == r->e->output, p);
         for (int k = 0; k < *n && !why; k++)
             if (!strcmp(ports[k].name, p->name)) why = "stands twice";
         if (why)
@@ -138,8 +140,10 @@ static void read_step(struct reader *r, const json_t *from, int at) {
     read_version(r, from, at);
     s->in = read_map(r, from, at, "input_map", &s->n_in);
     s->out = read_map(r, from, at, "output_map", &s->n_out);
-    for (int i = 0; i < s->n_in; i++)
+    for (int i = 0; i < s->n_in; i++) {
         r->e->tensor[s->in[i].tensor].consumers++;
+        s->is_list = s->is_list || ms_list_is_shapes(s->in[i].port);
+    }
     for (int i = 0; i < s->n_out; i++)
         produce(r, s->out[i].tensor, at, 0);
 }

@@ -11,6 +11,7 @@
 #include "serve/protocol/fault.h"
 #include "serve/protocol/log.h"
 #include "serve/repository/classification.h"
+#include "serve/repository/list_step.h"
 #include "serve/repository/query_impl.h"
 #include "serve/repository/query_trace.h"
 #include "serve/repository/repository_impl.h"
@@ -54,7 +55,8 @@ static void end(struct ms_query *q) {
         ms_times_add(&t->queue, q->queue_ns);
         ms_times_add(&t->compute, q->compute_ns);
     }
-    if (!code && q->binding) ms_tally_run(t, q->rows, q->submitted_ns - q->begun_ns, q->compute_ns);
+    if (!code && (q->binding || m->op))
+        ms_tally_run(t, q->rows, q->submitted_ns - q->begun_ns, q->compute_ns);
     ms_admission_leave(q);
     if (q->binding) q->binding->users--;
     pthread_mutex_unlock(&m->repository->lock);
@@ -296,6 +298,10 @@ void ms_query_cancel(struct ms_query *q) {
     if (b) ms_batcher_cancel(b, q);
     struct ms_pipeline *pipeline = atomic_load(&q->pipeline);
     if (pipeline) ms_pipeline_cancel(pipeline);
+    struct ms_items *items = atomic_load(&q->items);
+    if (items) ms_items_cancel(items);
+    struct ms_hosts *hosts = atomic_load(&q->hosts);
+    if (hosts) ms_hosts_cancel(hosts, q);
 }
 
 void ms_query_bound(struct ms_query *q, struct ms_binding *binding) {
@@ -341,6 +347,10 @@ void ms_query_start(struct ms_query *q) {
         if (ms_pipeline_start(q, &q->error)) end(q);
     } else if (rc) {
         end(q);
+    } else if (m->op) {
+        q->submitted_ns = q->begun_ns;
+        atomic_store(&q->hosts, m->repository->hosts);
+        ms_hosts_put(m->repository->hosts, q);
     } else if (m->batcher) {
         ms_batcher_put(m->batcher, q);
     } else {
@@ -354,4 +364,5 @@ void ms_query_close(struct ms_query *q) {
     ms_bytes_free(&q->classes);
     ms_batcher_drop(atomic_exchange(&q->batcher, NULL));
     ms_pipeline_free(atomic_exchange(&q->pipeline, NULL));
+    ms_items_free(atomic_exchange(&q->items, NULL));
 }

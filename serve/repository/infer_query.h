@@ -15,6 +15,7 @@ struct ms_query {
     void *user;
     /* Of a step of an ensemble, whose model was ready when it was taken. */
     bool is_step, own_priority;
+    bool is_list; /* started by ms_items_start() */
     int priority;
     int64_t due_ns; /* target, absolute; 0: the model's */
 
@@ -48,6 +49,11 @@ struct ms_query {
     atomic_bool cancelled;
     _Atomic moire_query handle;
     _Atomic(struct ms_pipeline *) pipeline; /* of an ensemble's query */
+    _Atomic(struct ms_items *) items;       /* of a step that runs for each item of a list */
+    /* of an operator's query */
+    _Atomic(struct ms_hosts *) hosts;
+    struct ms_query *host_next;
+    int64_t host_rank;
 };
 
 void ms_query_start(struct ms_query *query);

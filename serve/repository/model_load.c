@@ -17,6 +17,7 @@ void ms_model_destroy(struct ms_model *m) {
     if (last) free(m->tally);
     moire_model_close(m->file);
     ms_ensemble_free(m->ensemble);
+    if (m->op) m->op->close(m->op_state);
     ms_settings_close(&m->settings);
     for (int i = 0; i < MS_PORTS; i++)
         ms_labels_close(&m->labels[i]);
@@ -144,6 +145,21 @@ static int make_ensemble(struct ms_model *m, moire_error *err) {
     return m->state == MS_READY ? MOIRE_OK : ms_fail(err, MOIRE_EUNLOADED, "%s", m->reason);
 }
 
+/* The scan has seen to it that there is such an operator, and its file. */
+static int make_operator(struct ms_model *m, moire_error *err) {
+    const struct ms_operator *op = ms_operator_find(m->repository->options.source.operators, m->settings.op);
+    if (!op) return ms_fail(err, MOIRE_EUNLOADED, "there is no operator '%.100s'", m->settings.op);
+    int rc = ms_hosts_open(m->repository, err);
+    if (!rc) rc = op->open(op, op->file ? m->found.path : NULL, &m->op_state, err);
+    if (rc) return rc;
+    m->op = op;
+    m->n_inputs = op->n_inputs;
+    m->n_outputs = op->n_outputs;
+    memcpy(m->input, op->input, (size_t)op->n_inputs * sizeof *op->input);
+    memcpy(m->output, op->output, (size_t)op->n_outputs * sizeof *op->output);
+    return MOIRE_OK;
+}
+
 static int make_file(struct ms_model *m, moire_error *err) {
     int rc = moire_model_open(m->found.path, &m->file, err);
     if (!rc) rc = read_ports(m, err);
@@ -162,7 +178,10 @@ struct ms_model *ms_model_make(struct ms_repository *r, const struct ms_found *f
     m->settings.config = json_deep_copy(settings->config);
     m->state = MS_LOADING;
     int rc = MOIRE_ENOMEM;
-    if (m->settings.config) rc = found->is_ensemble ? make_ensemble(m, err) : make_file(m, err);
+    if (m->settings.config)
+        rc = found->is_ensemble   ? make_ensemble(m, err)
+             : found->is_operator ? make_operator(m, err)
+                                  : make_file(m, err);
     m->state = rc ? MS_UNAVAILABLE : MS_READY;
     if (rc) memcpy(m->reason, err->message, sizeof m->reason);
     return m;

@@ -50,7 +50,7 @@ static const struct field of_model[] = {
 static const struct field of_parameters[] = {
     {"qos_ms", READ},        {"class", READ},      {"priority", READ},  {"max_queue", READ},
     {"max_in_flight", READ}, {"max_memory", READ}, {"admission", READ}, {"weight", NOT_SERVED},
-    {"cores", NOT_SERVED},   {NULL, READ},
+    {"cores", NOT_SERVED},   {"operator", READ},   {NULL, READ},
 };
 
 const char *ms_settings_parameter(const struct ms_reader *r, const char *key) {
@@ -110,7 +110,8 @@ static void read_versions(struct ms_reader *r) {
 }
 
 static void read_backend(const struct ms_reader *r) {
-    static const char *const known[] = {"", "moire", "onnxruntime", "onnx", "openvino", "onnxruntime_onnx"};
+    static const char *const known[] = {"",     "moire",    "moire_host",      "onnxruntime",
+                                        "onnx", "openvino", "onnxruntime_onnx"};
     static const char *const keys[] = {"backend", "platform"};
     if (r->s->is_ensemble) return;
     for (int k = 0; k < 2; k++) {
@@ -123,6 +124,23 @@ static void read_backend(const struct ms_reader *r) {
                          "%s: config.pbtxt: %s is '%.60s'; only ONNX models and ensembles are served",
                          r->model, keys[k], value);
     }
+}
+
+/* Which operator of the server it is. */
+static void read_operator(const struct ms_reader *r) {
+    const char *backend = json_string_value(json_object_get(r->s->config, "backend"));
+    const char *op = ms_settings_parameter(r, "operator");
+    const bool is_host = backend && !strcmp(backend, "moire_host");
+    if (is_host != (op != NULL))
+        ms_fault_say(r->faults,
+                     "%s: config.pbtxt: a step that is no network has backend: \"moire_host\" and the "
+                     "parameter \"operator\"",
+                     r->model);
+    else if (op && r->s->max_batch)
+        ms_fault_say(r->faults, "%s: config.pbtxt: an operator has no batches: take max_batch_size out",
+                     r->model);
+    else
+        r->s->op = op;
 }
 
 /* For its faults; a model that is made of it reads it again. */
@@ -151,7 +169,10 @@ void ms_settings_read(json_t *config, const char *name, struct ms_settings *out,
     read_versions(&r);
     ms_settings_read_batching(&r);
     read_parameters(&r);
-    if (out->is_ensemble) read_ensemble(&r);
+    if (out->is_ensemble)
+        read_ensemble(&r);
+    else
+        read_operator(&r);
 }
 
 void ms_settings_close(struct ms_settings *settings) {

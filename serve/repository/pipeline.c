@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "serve/protocol/fault.h"
+#include "serve/repository/list_step.h"
 
 static int64_t now(const struct ms_pipeline *p) {
     return moire_now(p->whole->runtime);
@@ -103,6 +104,7 @@ static struct ms_query *make_query(struct ms_pipeline *p, int at) {
     q->done = step_ended;
     q->user = &p->part[at];
     q->is_step = true;
+    q->is_list = s->is_list;
     q->own_priority = p->own_priority;
     q->priority = p->priority;
     if (p->deadline_ns) {
@@ -144,7 +146,10 @@ static void begin_steps(struct ms_pipeline *p) {
         struct ms_query *q = next_step(p);
         pthread_mutex_unlock(&p->lock);
         if (!q) return;
-        ms_query_start(q);
+        if (q->is_list)
+            ms_items_start(q);
+        else
+            ms_query_start(q);
     }
 }
 

@@ -46,7 +46,8 @@ int ms_repository_take(struct ms_repository *r, const char *name, const char *ve
 void ms_repository_give(struct ms_model *m) {
     struct ms_repository *r = m->repository;
     pthread_mutex_lock(&r->lock);
-    if (!--m->users && r->retired) pthread_cond_broadcast(&r->changed); /* the loader sweeps it away, perhaps */
+    if (!--m->users && r->retired)
+        pthread_cond_broadcast(&r->changed); /* the loader sweeps it away, perhaps */
     pthread_mutex_unlock(&r->lock);
 }
 
@@ -225,6 +226,7 @@ void ms_repository_stop(struct ms_repository *r) {
         ms_repository_retire(r->model[i]);
     while (ms_repository_sweep(r))
         continue;
+    ms_hosts_close(r->hosts);
     ms_gate_close(r->gate);
     pthread_mutex_destroy(&r->lock);
     pthread_cond_destroy(&r->changed);

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include "serve/protocol/fault.h"
 #include "serve/repository/class_labels.h"
+#include "serve/repository/operators.h"
 #include "serve/repository/pbtxt.h"
 
 struct scanner {
@@ -137,16 +138,34 @@ static void check_labels(const struct scanner *s, const char *folder, const char
     }
 }
 
-/* One version, the newest of which there is a folder: all would have the same configuration. */
-static int add_ensemble(struct scanner *s, const char *folder, const char *name, int64_t stamp) {
+/* Of a model without a file.  One version, the newest of which there is a folder: all would have the same
+ * configuration. */
+static int add_fileless(struct scanner *s, const char *folder, const char *name, int64_t stamp) {
     struct dirent **list;
-    const int n = scandir(folder, &list, keeps_versions, newest_first), before = s->to->n;
+    const int n = scandir(folder, &list, keeps_versions, newest_first);
     const int rc = add(s, name, n > 0 ? list[0]->d_name : "1", "", stamp);
-    if (s->to->n > before) s->to->found[before].is_ensemble = true;
     for (int i = 0; i < n; i++)
         free(list[i]);
     if (n >= 0) free(list);
     return rc;
+}
+
+/* The operator, and whether it has the file that it needs. */
+static void check_operator(const struct scanner *s, const char *name, const struct ms_settings *settings) {
+    const struct ms_operator *op = ms_operator_find(s->from->operators, settings->op);
+    const bool has_file = json_object_get(settings->config, "default_model_filename") != NULL;
+    char known[300];
+    ms_operator_names(s->from->operators, known, sizeof known);
+    if (!op)
+        ms_fault_say(s->faults, "%s: there is no operator '%.60s'; there are: %s", name, settings->op, known);
+    else if (op->file && !has_file)
+        ms_fault_say(s->faults,
+                     "%s: operator '%s' needs a file in the version's folder, %s: name it as "
+                     "default_model_filename",
+                     name, op->name, op->file);
+    else if (!op->file && has_file)
+        ms_fault_say(s->faults, "%s: operator '%s' has no file: take default_model_filename out", name,
+                     op->name);
 }
 
 /* A folder of Triton's layout. */
@@ -163,8 +182,16 @@ static int add_folder(struct scanner *s, const char *path, const char *name, boo
     read = ms_overlay_apply(ms_overlay_entry(s->from->models, name), read);
     ms_settings_read(read, name, &settings, s->faults);
     check_labels(s, path, name, settings.config);
-    const int rc = settings.is_ensemble ? add_ensemble(s, path, name, stamp_of(config))
-                                        : add_versions(s, path, name, &settings, stamp_of(config));
+    const int before = s->to->n;
+    const bool has_file =
+        !settings.is_ensemble && (!settings.op || json_object_get(settings.config, "default_model_filename"));
+    if (settings.op) check_operator(s, name, &settings);
+    const int rc = has_file ? add_versions(s, path, name, &settings, stamp_of(config))
+                            : add_fileless(s, path, name, stamp_of(config));
+    for (int i = before; i < s->to->n; i++) {
+        s->to->found[i].is_ensemble = settings.is_ensemble;
+        s->to->found[i].is_operator = settings.op != NULL;
+    }
     if (keep)
         s->to->settings = settings;
     else

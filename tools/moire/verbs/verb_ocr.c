@@ -6,10 +6,10 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-#include "codegen/frontend.h"
 #include "models/ocr.h"
-#include "tools/moire/verify/npy.h"
+#include "tools/moire/ocr_repository.h"
 #include "tools/moire/paths.h"
+#include "tools/moire/verify/npy.h"
 #include "tools/moire/verb.h"
 
 static const char about[] =
@@ -120,19 +120,11 @@ static int call(void *self, enum mo_ocr_stage stage, const moire_tensor *in, moi
 /* The recogniser carries its characters in its metadata. */
 static int dictionary(const struct mo_env *env, struct mo_region *region, const char *path,
                       struct mo_ocr_dictionary *out, moire_error *err) {
-    const moire_shape shape = {.input = "x", .rank = 4, .shape = {1, 3, 48, 320}};
-    struct mo_frontend_options options = {.shapes = &shape, .n_shapes = 1, .no_passes = true};
-    struct mo_graph *graph;
-    int code = mo_frontend_load(env, path, &options, &graph, err);
+    const char *characters;
+    const int code = mo_ocr_characters(env, region, path, &characters, err);
     if (code) return code;
-    code = mo_fail(err, MOIRE_EFORMAT, "%s: no 'character' in its metadata, so it is no recogniser", path);
-    for (int i = 0; i < graph->n_meta; i++) {
-        if (strcmp(graph->meta_key[i], "character") != 0) continue;
-        code = mo_ocr_dictionary(region, graph->meta_value[i], out);
-        if (code) mo_fail(err, code, "out of memory");
-    }
-    mo_graph_destroy(graph);
-    return code;
+    return mo_ocr_dictionary(region, characters, out) ? mo_fail(err, MOIRE_ENOMEM, "out of memory")
+                                                      : MOIRE_OK;
 }
 
 static void print_page(const struct mo_ocr_page *page) {

@@ -7,6 +7,7 @@
 #include "runtime/base/output.h"
 #include "runtime/base/text.h"
 #include "tools/moire/command_line/known.h"
+#include "tools/moire/ocr_repository.h"
 #include "tools/moire/paths.h"
 #include "tools/moire/verb.h"
 #include "tools/moire/zoo_repository.h"
@@ -14,13 +15,15 @@
 static const char about[] =
     "list   shows every network with its size, latency target and class\n"
     "build  writes one network (or all) with weights drawn from the seed\n"
-    "repository  writes a folder for `moire serve`: networks, and two pipelines of them\n";
+    "repository  writes a folder for `moire serve`: networks, and two pipelines of them; with --det, --cls\n"
+    "       and --rec the pipeline that reads text, as `moire ocr` does\n";
 
 static const char notes[] = "Examples:\n"
                             "  moire zoo list\n"
                             "  moire zoo build resnet50 -o resnet50.onnx\n"
                             "  moire zoo build all -o models/ --seed 7\n"
-                            "  moire zoo repository models && moire serve --model-repository models\n";
+                            "  moire zoo repository models && moire serve --model-repository models\n"
+                            "  moire zoo repository models --det det.onnx --cls cls.onnx --rec rec.onnx\n";
 
 static json_t *row_json(const struct mo_zoo_model *m, const struct mo_zoo_stats *s) {
     json_t *inputs = json_array();
@@ -131,8 +134,17 @@ static int build(const struct mo_env *env, const struct mo_options *o) {
 
 static int repository(const struct mo_env *env, const struct mo_options *o) {
     json_t *all = o->json ? json_array() : NULL;
+    const struct mo_ocr_networks n = {o->detector, o->classifier, o->recogniser};
+    const char *folder = o->operands.word[0];
     moire_error err = {0};
-    return conclude(o, all, mo_zoo_repository(env, o->operands.word[0], all, &err), &err);
+    int rc;
+    if (n.detector && n.classifier && n.recogniser)
+        rc = mo_ocr_repository(env, folder, &n, all, &err);
+    else if (n.detector || n.classifier || n.recogniser)
+        rc = mo_fail(&err, MOIRE_EINVAL, "the pipeline that reads text needs --det, --cls and --rec");
+    else
+        rc = mo_zoo_repository(env, folder, all, &err);
+    return conclude(o, all, rc, &err);
 }
 
 static int run(const struct mo_env *env, const struct mo_options *o) {

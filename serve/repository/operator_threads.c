@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * operator_threads.c - runs queries of operators; see operators.h.
+ *
+ * The lock is taken with no other, and held for moves in the line only. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include "serve/protocol/fault.h"
+#include "serve/repository/operators.h"
+#include "serve/repository/repository_impl.h"
+#include "serve/repository/infer_query.h"
+
+enum { CORES_A_THREAD = 4, THREADS = 16 };
+struct ms_hosts {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    pthread_t thread[THREADS];
+    int n;
+    struct ms_query *first; /* by target */
+    bool ends;
+};
+
+const struct ms_operator *ms_operator_find(const struct ms_operators *o, const char *name) {
+    for (int i = 0; o && i < o->n; i++)
+        if (!strcmp(o->at[i].name, name)) return &o->at[i];
+    return NULL;
+}
+
+void ms_operator_names(const struct ms_operators *o, char *text, size_t room) {
+    size_t n = (size_t)snprintf(text, room, "%s", o && o->n ? "" : "none");
+    for (int i = 0; o && i < o->n && n < room; i++)
+        n += (size_t)snprintf(text + n, room - n, "%s%s", i ? ", " : "", o->at[i].name);
+}
+
+/* --- the line; under the lock --- */
+static void put_in_line(struct ms_hosts *h, struct ms_query *q, int64_t rank) {
+    struct ms_query **at = &h->first;
+    q->host_rank = rank;
+    while (*at && (*at)->host_rank <= rank)
+        at = &(*at)->host_next;
+    q->host_next = *at;
+    *at = q;
+}
+
+void ms_hosts_put(struct ms_hosts *h, struct ms_query *q) {
+    pthread_mutex_lock(&h->lock);
+    put_in_line(h, q, atomic_load(&q->cancelled) ? INT64_MIN : q->target_ns);
+    pthread_cond_signal(&h->changed);
+    pthread_mutex_unlock(&h->lock);
+}
+
+void ms_hosts_cancel(struct ms_hosts *h, const struct ms_query *wanted) {
+    pthread_mutex_lock(&h->lock);
+    struct ms_query **at = &h->first;
+    while (*at && *at != wanted)
+        at = &(*at)->host_next;
+    struct ms_query *q = *at;
+    if (q) {
+        *at = q->host_next;
+        put_in_line(h, q, INT64_MIN);
+    }
+    pthread_mutex_unlock(&h->lock);
+}
+
+/* --- running --- */
+static int64_t now(const struct ms_query *q) {
+    return moire_now(q->runtime);
+}
+
+static int check_time(struct ms_query *q, int64_t at) {
+    if (atomic_load(&q->cancelled)) return ms_fail(&q->error, MOIRE_ECANCELLED, "cancelled by the client");
+    if (q->expires_ns != MS_NEVER && at > q->expires_ns)
+        return ms_fail(&q->error, MOIRE_EEXPIRED, "model '%.100s': its time was over before it began",
+                       q->model->found.name);
+    return MOIRE_OK;
+}
+
+/* A query that is settled may be gone. */
+static void run(struct ms_query *q) {
+    const struct ms_model *m = q->model;
+    const struct ms_operator *op = m->op;
+    moire_tensor out[MS_PORTS];
+    moire_error why = {0};
+    void *memory = NULL;
+    const int64_t began = now(q);
+    int rc = check_time(q, began);
+    q->queue_ns = began - q->begun_ns;
+    if (!rc) {
+        memset(out, 0, sizeof out);
+        rc = op->run(op, m->op_state, q->ordered, out, &memory, &why);
+        if (rc) ms_fail(&q->error, rc, "model '%.100s': %.300s", m->found.name, why.message);
+    }
+    const int64_t ended = now(q);
+    q->compute_ns = ended - began;
+    q->in_time = q->target_ns == MS_NEVER || ended <= q->target_ns;
+    ms_query_settle(q, rc ? NULL : out);
+    if (memory) op->release(memory);
+}
+
+static void *work(void *user) {
+    struct ms_hosts *h = user;
+    pthread_mutex_lock(&h->lock);
+    while (h->first || !h->ends) {
+        struct ms_query *q = h->first;
+        if (q) {
+            h->first = q->host_next;
+            pthread_mutex_unlock(&h->lock);
+            run(q);
+            pthread_mutex_lock(&h->lock);
+        } else {
+            pthread_cond_wait(&h->changed, &h->lock);
+        }
+    }
+    pthread_mutex_unlock(&h->lock);
+    return NULL;
+}
+
+int ms_hosts_open(struct ms_repository *r, moire_error *err) {
+    if (r->hosts) return MOIRE_OK;
+    struct ms_hosts *h = calloc(1, sizeof *h);
+    if (!h) return ms_fail(err, MOIRE_ENOMEM, "no memory for operators");
+    pthread_mutex_init(&h->lock, NULL);
+    pthread_cond_init(&h->changed, NULL);
+    int rc = 0, wanted = (r->cores + CORES_A_THREAD - 1) / CORES_A_THREAD;
+    if (wanted > THREADS) wanted = THREADS;
+    while (h->n < wanted && !(rc = pthread_create(&h->thread[h->n], NULL, work, h)))
+        h->n++;
+    if (h->n) { /* fewer are enough */
+        r->hosts = h;
+        return MOIRE_OK;
+    }
+    ms_hosts_close(h);
+    return ms_fail(err, MOIRE_EIO, "no thread for operators: %s", strerror(rc));
+}
+
+void ms_hosts_close(struct ms_hosts *h) {
+    if (!h) return;
+    pthread_mutex_lock(&h->lock);
+    h->ends = true;
+    pthread_cond_broadcast(&h->changed);
+    pthread_mutex_unlock(&h->lock);
+    for (int i = 0; i < h->n; i++)
+        pthread_join(h->thread[i], NULL);
+    pthread_cond_destroy(&h->changed);
+    pthread_mutex_destroy(&h->lock);
+    free(h);
+}
