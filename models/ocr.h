@@ -55,7 +55,7 @@ int mo_ocr_read(struct mo_region *region, const struct mo_image *image,
                 const struct mo_ocr_dictionary *dictionary, const struct mo_ocr_runner *runner,
                 struct mo_ocr_page *page, moire_error *err);
 
-/* --- what stands between the networks (ocr_steps.c), for mo_ocr_read() and for the operators of a server */
+/* --- what stands between the networks (ocr_steps.c), for mo_ocr_read() and for the functions of a server */
 /* Lines read with less are dropped. */
 #define MO_OCR_TEXT_SCORE 0.5
 enum { MO_OCR_LINE_HEIGHT = 48, MO_OCR_ORIENT_WIDTH = 192, MO_OCR_MAX_BOXES = 1000 };

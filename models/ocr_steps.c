@@ -2,7 +2,7 @@
  * ocr_steps.c - what stands between the networks of the reading pipeline: the detector's input, lines cut out
  * of the image, their inputs for classifier and recogniser.
  *
- * `moire ocr` calls these in turn (ocr.c); a server runs each as a step of a pipeline (ocr_operators.c). */
+ * `moire ocr` calls these in turn (ocr.c); a server runs each as a step of a pipeline (ocr_functions.c). */
 #include <math.h>
 #include <stdlib.h>
 #include "models/ocr.h"

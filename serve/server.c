@@ -37,7 +37,7 @@ static int start_runtime(struct ms_server *s, moire_error *err) {
 }
 
 struct ms_source ms_server_source(const struct ms_server_options *o) {
-    struct ms_source source = {.folder = o->repository, .operators = o->operators};
+    struct ms_source source = {.folder = o->repository, .functions = o->functions};
     if (o->config) {
         source.models = ms_config_file_models(o->config);
         source.models_folder = o->config->folder;

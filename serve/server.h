@@ -25,7 +25,7 @@ struct ms_server_options {
     int log_verbose; /* 1: a line for each request */
     bool insecure, json_log, json, nv_metrics;
     const struct ms_config_file *config;  /* its models; NULL: none */
-    const struct ms_operators *operators; /* that models may name; NULL: none */
+    const struct ms_functions *functions; /* that models may name; NULL: none */
     const char *const *load;              /* models to load first where clients say what is loaded */
     int n_load;
     bool exit_on_error; /* ms_server_run() ends where a model that is loaded at the start does not serve */

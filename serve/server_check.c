@@ -3,7 +3,7 @@
 #include <string.h>
 #include "serve/protocol/kserve.h"
 #include "serve/repository/ensemble.h"
-#include "serve/repository/operators.h"
+#include "serve/repository/functions.h"
 #include "serve/server.h"
 
 struct report {
@@ -60,24 +60,24 @@ static void check_ensemble(const struct ms_source *from, const struct ms_scan *s
     if (faults->n == before) fprintf(out, "%s, version %s: an ensemble\n", f->name, f->version);
 }
 
-static void check_operator(const struct ms_source *from, const struct ms_found *f, FILE *out,
+static void check_function(const struct ms_source *from, const struct ms_found *f, FILE *out,
                            struct ms_faults *faults) {
     struct ms_faults quiet = {0};
     struct ms_scan own;
     moire_error err = {0};
     void *state = NULL;
     if (ms_scan_open(from, f->name, &own, &quiet, NULL)) return;
-    const struct ms_operator *op =
-        quiet.n || !own.settings.op ? NULL : ms_operator_find(from->operators, own.settings.op);
-    if (op && op->open(op, op->file ? f->path : NULL, &state, &err)) {
+    const struct ms_function *fn =
+        quiet.n || !own.settings.fn ? NULL : ms_function_find(from->functions, own.settings.fn);
+    if (fn && fn->open(fn, fn->file ? f->path : NULL, &state, &err)) {
         ms_fault_say(faults, "%s: %s", f->name, err.message);
-    } else if (op) {
-        op->close(state);
-        fprintf(out, "%s, version %s: operator %s\n", f->name, f->version, op->name);
-        for (int i = 0; i < op->n_inputs; i++)
-            print_port(out, "input ", &op->input[i]);
-        for (int i = 0; i < op->n_outputs; i++)
-            print_port(out, "output", &op->output[i]);
+    } else if (fn) {
+        fn->close(state);
+        fprintf(out, "%s, version %s: function %s\n", f->name, f->version, fn->name);
+        for (int i = 0; i < fn->n_inputs; i++)
+            print_port(out, "input ", &fn->input[i]);
+        for (int i = 0; i < fn->n_outputs; i++)
+            print_port(out, "output", &fn->output[i]);
     }
     ms_scan_close(&own);
 }
@@ -113,8 +113,8 @@ int ms_server_check(const struct ms_source *from, FILE *out, int *n_faults, moir
     for (int i = 0; i < scan.n; i++)
         if (scan.found[i].is_ensemble)
             check_ensemble(from, &scan, &scan.found[i], out, &faults);
-        else if (scan.found[i].is_operator)
-            check_operator(from, &scan.found[i], out, &faults);
+        else if (scan.found[i].is_function)
+            check_function(from, &scan.found[i], out, &faults);
         else
             check_model(from, &scan.found[i], out, &faults);
     if (!scan.n && !faults.n)

@@ -62,7 +62,7 @@ static json_t *metadata(const moire_port *ports, int n) {
 }
 
 static const char *platform_of(const struct ms_model *m) {
-    return m->ensemble ? "ensemble" : m->op ? "" : "onnxruntime_onnx";
+    return m->ensemble ? "ensemble" : m->fn ? "" : "onnxruntime_onnx";
 }
 
 int ms_document_model(struct ms_repository *r, const char *name, const char *version, json_t **out,
@@ -131,7 +131,7 @@ int ms_document_config(struct ms_repository *r, const char *name, const char *ve
     json_t *config = json_deep_copy(m->settings.config);
     json_object_set_new(config, "name", json_string(m->found.name));
     json_object_set_new(config, "platform", json_string(platform_of(m)));
-    json_object_set_new(config, "backend", json_string(m->ensemble ? "" : m->op ? "moire_host" : "moire"));
+    json_object_set_new(config, "backend", json_string(m->ensemble ? "" : m->fn ? "moire_host" : "moire"));
     json_object_set_new(config, "max_batch_size", json_integer(m->settings.max_batch));
     json_object_set_new(config, "input", configured(m, m->input, m->n_inputs));
     json_object_set_new(config, "output", configured(m, m->output, m->n_outputs));

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "serve/repository/ensemble.h"
-#include "serve/repository/operators.h"
+#include "serve/repository/functions.h"
 
 struct inspection {
     const struct ms_source *from;
@@ -69,15 +69,15 @@ static bool ports_of_ensemble(struct inspection *in, const struct ms_found *f, s
     return true;
 }
 
-static bool ports_of_operator(const struct inspection *in, const struct ms_found *f, struct ms_ports *out) {
+static bool ports_of_function(const struct inspection *in, const struct ms_found *f, struct ms_ports *out) {
     struct ms_faults quiet = {0};
     struct ms_scan scan;
     if (ms_scan_open(in->from, f->name, &scan, &quiet, NULL)) return false;
-    const struct ms_operator *op =
-        scan.settings.op ? ms_operator_find(in->from->operators, scan.settings.op) : NULL;
+    const struct ms_function *fn =
+        scan.settings.fn ? ms_function_find(in->from->functions, scan.settings.fn) : NULL;
     ms_scan_close(&scan);
-    if (op) *out = (struct ms_ports){op->input, op->output, op->n_inputs, op->n_outputs, 0};
-    return op != NULL;
+    if (fn) *out = (struct ms_ports){fn->input, fn->output, fn->n_inputs, fn->n_outputs, 0};
+    return fn != NULL;
 }
 
 static bool find(void *user, const struct ms_step *step, struct ms_ports *out, struct ms_faults *faults) {
@@ -90,7 +90,7 @@ static bool find(void *user, const struct ms_step *step, struct ms_ports *out, s
     }
     *out = (struct ms_ports){.input = in->port[0], .output = in->port[1]};
     const bool known = f->is_ensemble   ? ports_of_ensemble(in, f, out)
-                       : f->is_operator ? ports_of_operator(in, f, out)
+                       : f->is_function ? ports_of_function(in, f, out)
                                         : ports_of_file(in, f, out);
     in->n++;
     return known;

@@ -55,7 +55,7 @@ static void end(struct ms_query *q) {
         ms_times_add(&t->queue, q->queue_ns);
         ms_times_add(&t->compute, q->compute_ns);
     }
-    if (!code && (q->binding || m->op))
+    if (!code && (q->binding || m->fn))
         ms_tally_run(t, q->rows, q->submitted_ns - q->begun_ns, q->compute_ns);
     ms_admission_leave(q);
     if (q->binding) q->binding->users--;
@@ -347,7 +347,7 @@ void ms_query_start(struct ms_query *q) {
         if (ms_pipeline_start(q, &q->error)) end(q);
     } else if (rc) {
         end(q);
-    } else if (m->op) {
+    } else if (m->fn) {
         q->submitted_ns = q->begun_ns;
         atomic_store(&q->hosts, m->repository->hosts);
         ms_hosts_put(m->repository->hosts, q);

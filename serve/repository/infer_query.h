@@ -50,7 +50,7 @@ struct ms_query {
     _Atomic moire_query handle;
     _Atomic(struct ms_pipeline *) pipeline; /* of an ensemble's query */
     _Atomic(struct ms_items *) items;       /* of a step that runs for each item of a list */
-    /* of an operator's query */
+    /* of a function's query */
     _Atomic(struct ms_hosts *) hosts;
     struct ms_query *host_next;
     int64_t host_rank;

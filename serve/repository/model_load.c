@@ -17,7 +17,7 @@ void ms_model_destroy(struct ms_model *m) {
     if (last) free(m->tally);
     moire_model_close(m->file);
     ms_ensemble_free(m->ensemble);
-    if (m->op) m->op->close(m->op_state);
+    if (m->fn) m->fn->close(m->fn_state);
     ms_settings_close(&m->settings);
     for (int i = 0; i < MS_PORTS; i++)
         ms_labels_close(&m->labels[i]);
@@ -145,18 +145,18 @@ static int make_ensemble(struct ms_model *m, moire_error *err) {
     return m->state == MS_READY ? MOIRE_OK : ms_fail(err, MOIRE_EUNLOADED, "%s", m->reason);
 }
 
-/* The scan has seen to it that there is such an operator, and its file. */
-static int make_operator(struct ms_model *m, moire_error *err) {
-    const struct ms_operator *op = ms_operator_find(m->repository->options.source.operators, m->settings.op);
-    if (!op) return ms_fail(err, MOIRE_EUNLOADED, "there is no operator '%.100s'", m->settings.op);
+/* The scan has seen to it that there is such a function, and its file. */
+static int make_function(struct ms_model *m, moire_error *err) {
+    const struct ms_function *fn = ms_function_find(m->repository->options.source.functions, m->settings.fn);
+    if (!fn) return ms_fail(err, MOIRE_EUNLOADED, "there is no function '%.100s'", m->settings.fn);
     int rc = ms_hosts_open(m->repository, err);
-    if (!rc) rc = op->open(op, op->file ? m->found.path : NULL, &m->op_state, err);
+    if (!rc) rc = fn->open(fn, fn->file ? m->found.path : NULL, &m->fn_state, err);
     if (rc) return rc;
-    m->op = op;
-    m->n_inputs = op->n_inputs;
-    m->n_outputs = op->n_outputs;
-    memcpy(m->input, op->input, (size_t)op->n_inputs * sizeof *op->input);
-    memcpy(m->output, op->output, (size_t)op->n_outputs * sizeof *op->output);
+    m->fn = fn;
+    m->n_inputs = fn->n_inputs;
+    m->n_outputs = fn->n_outputs;
+    memcpy(m->input, fn->input, (size_t)fn->n_inputs * sizeof *fn->input);
+    memcpy(m->output, fn->output, (size_t)fn->n_outputs * sizeof *fn->output);
     return MOIRE_OK;
 }
 
@@ -180,7 +180,7 @@ struct ms_model *ms_model_make(struct ms_repository *r, const struct ms_found *f
     int rc = MOIRE_ENOMEM;
     if (m->settings.config)
         rc = found->is_ensemble   ? make_ensemble(m, err)
-             : found->is_operator ? make_operator(m, err)
+             : found->is_function ? make_function(m, err)
                                   : make_file(m, err);
     m->state = rc ? MS_UNAVAILABLE : MS_READY;
     if (rc) memcpy(m->reason, err->message, sizeof m->reason);

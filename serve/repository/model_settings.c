@@ -50,7 +50,7 @@ static const struct field of_model[] = {
 static const struct field of_parameters[] = {
     {"qos_ms", READ},        {"class", READ},      {"priority", READ},  {"max_queue", READ},
     {"max_in_flight", READ}, {"max_memory", READ}, {"admission", READ}, {"weight", NOT_SERVED},
-    {"cores", NOT_SERVED},   {"operator", READ},   {NULL, READ},
+    {"cores", NOT_SERVED},   {"function", READ},   {NULL, READ},
 };
 
 const char *ms_settings_parameter(const struct ms_reader *r, const char *key) {
@@ -126,21 +126,21 @@ static void read_backend(const struct ms_reader *r) {
     }
 }
 
-/* Which operator of the server it is. */
-static void read_operator(const struct ms_reader *r) {
+/* Which function of the server it is. */
+static void read_function(const struct ms_reader *r) {
     const char *backend = json_string_value(json_object_get(r->s->config, "backend"));
-    const char *op = ms_settings_parameter(r, "operator");
+    const char *fn = ms_settings_parameter(r, "function");
     const bool is_host = backend && !strcmp(backend, "moire_host");
-    if (is_host != (op != NULL))
+    if (is_host != (fn != NULL))
         ms_fault_say(r->faults,
                      "%s: config.pbtxt: a step that is no network has backend: \"moire_host\" and the "
-                     "parameter \"operator\"",
+                     "parameter \"function\"",
                      r->model);
-    else if (op && r->s->max_batch)
-        ms_fault_say(r->faults, "%s: config.pbtxt: an operator has no batches: take max_batch_size out",
+    else if (fn && r->s->max_batch)
+        ms_fault_say(r->faults, "%s: config.pbtxt: a function has no batches: take max_batch_size out",
                      r->model);
     else
-        r->s->op = op;
+        r->s->fn = fn;
 }
 
 /* For its faults; a model that is made of it reads it again. */
@@ -172,7 +172,7 @@ void ms_settings_read(json_t *config, const char *name, struct ms_settings *out,
     if (out->is_ensemble)
         read_ensemble(&r);
     else
-        read_operator(&r);
+        read_function(&r);
 }
 
 void ms_settings_close(struct ms_settings *settings) {

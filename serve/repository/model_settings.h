@@ -43,7 +43,7 @@ struct ms_quota {
 struct ms_settings {
     json_t *config; /* as read, an object; owned */
     bool is_ensemble;
-    const char *op;    /* borrowed from config: the operator that it is; NULL: none */
+    const char *fn;    /* borrowed from config: the function that it is; NULL: none */
     int64_t max_batch; /* 0: the model's shapes are as the file has them */
     int64_t qos_ns;    /* 0: none */
     enum moire_class cls;

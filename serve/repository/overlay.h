@@ -5,14 +5,14 @@
 #define MS_OVERLAY_H
 #include <jansson.h>
 
-struct ms_operators;
+struct ms_functions;
 
 /* Where models come from. */
 struct ms_source {
     const char *folder;                   /* the repository; NULL: none */
     const char *models_folder;            /* paths of entries are from there */
     const json_t *models;                 /* entries; NULL: none */
-    const struct ms_operators *operators; /* that its models may name; NULL: none */
+    const struct ms_functions *functions; /* that its models may name; NULL: none */
 };
 
 /* The entry of that name; NULL: there is none. */

@@ -16,7 +16,7 @@
 #include "serve/repository/admission.h"
 #include "serve/repository/class_labels.h"
 #include "serve/repository/ensemble.h"
-#include "serve/repository/operators.h"
+#include "serve/repository/functions.h"
 #include "serve/repository/tally.h"
 
 enum { MS_BINDINGS = 240 }; /* tenants of all models; a runtime has 256 at most */
@@ -36,10 +36,10 @@ struct ms_model {
     struct ms_repository *repository;
     struct ms_found found;
     struct ms_settings settings;
-    moire_model *file;            /* NULL: an ensemble, an operator, or it could not be loaded */
+    moire_model *file;            /* NULL: an ensemble, a function, or it could not be loaded */
     struct ms_ensemble *ensemble; /* NULL: none */
-    const struct ms_operator *op; /* likewise */
-    void *op_state;
+    const struct ms_function *fn; /* likewise */
+    void *fn_state;
     moire_port input[MS_PORTS], output[MS_PORTS];
     int n_inputs, n_outputs;
     struct ms_labels labels[MS_PORTS]; /* of outputs */
@@ -92,7 +92,7 @@ struct ms_repository {
     uint64_t uses;
     int cores;              /* of the runtime, 1 or more */
     struct ms_gate *gate;   /* of ensembles; NULL: there was none yet */
-    struct ms_hosts *hosts; /* of operators; likewise */
+    struct ms_hosts *hosts; /* of functions; likewise */
 };
 
 /* Starts the loader, which begins to load everything unless is_explicit.

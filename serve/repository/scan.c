@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include "serve/protocol/fault.h"
 #include "serve/repository/class_labels.h"
-#include "serve/repository/operators.h"
+#include "serve/repository/functions.h"
 #include "serve/repository/pbtxt.h"
 
 struct scanner {
@@ -150,22 +150,22 @@ static int add_fileless(struct scanner *s, const char *folder, const char *name,
     return rc;
 }
 
-/* The operator, and whether it has the file that it needs. */
-static void check_operator(const struct scanner *s, const char *name, const struct ms_settings *settings) {
-    const struct ms_operator *op = ms_operator_find(s->from->operators, settings->op);
+/* The function, and whether it has the file that it needs. */
+static void check_function(const struct scanner *s, const char *name, const struct ms_settings *settings) {
+    const struct ms_function *fn = ms_function_find(s->from->functions, settings->fn);
     const bool has_file = json_object_get(settings->config, "default_model_filename") != NULL;
     char known[300];
-    ms_operator_names(s->from->operators, known, sizeof known);
-    if (!op)
-        ms_fault_say(s->faults, "%s: there is no operator '%.60s'; there are: %s", name, settings->op, known);
-    else if (op->file && !has_file)
+    ms_function_names(s->from->functions, known, sizeof known);
+    if (!fn)
+        ms_fault_say(s->faults, "%s: there is no function '%.60s'; there are: %s", name, settings->fn, known);
+    else if (fn->file && !has_file)
         ms_fault_say(s->faults,
-                     "%s: operator '%s' needs a file in the version's folder, %s: name it as "
+                     "%s: function '%s' needs a file in the version's folder, %s: name it as "
                      "default_model_filename",
-                     name, op->name, op->file);
-    else if (!op->file && has_file)
-        ms_fault_say(s->faults, "%s: operator '%s' has no file: take default_model_filename out", name,
-                     op->name);
+                     name, fn->name, fn->file);
+    else if (!fn->file && has_file)
+        ms_fault_say(s->faults, "%s: function '%s' has no file: take default_model_filename out", name,
+                     fn->name);
 }
 
 /* A folder of Triton's layout. */
@@ -184,13 +184,13 @@ static int add_folder(struct scanner *s, const char *path, const char *name, boo
     check_labels(s, path, name, settings.config);
     const int before = s->to->n;
     const bool has_file =
-        !settings.is_ensemble && (!settings.op || json_object_get(settings.config, "default_model_filename"));
-    if (settings.op) check_operator(s, name, &settings);
+        !settings.is_ensemble && (!settings.fn || json_object_get(settings.config, "default_model_filename"));
+    if (settings.fn) check_function(s, name, &settings);
     const int rc = has_file ? add_versions(s, path, name, &settings, stamp_of(config))
                             : add_fileless(s, path, name, stamp_of(config));
     for (int i = before; i < s->to->n; i++) {
         s->to->found[i].is_ensemble = settings.is_ensemble;
-        s->to->found[i].is_operator = settings.op != NULL;
+        s->to->found[i].is_function = settings.fn != NULL;
     }
     if (keep)
         s->to->settings = settings;

@@ -10,8 +10,8 @@ enum { MS_NAME = 128, MS_PATH = 1024, MS_VERSION = 24, MS_MODELS = 256 };
 
 struct ms_found {
     char name[MS_NAME], version[MS_VERSION];
-    char path[MS_PATH]; /* "": an ensemble, an operator without a file, or faults keep it from being served */
-    bool is_ensemble, is_operator;
+    char path[MS_PATH]; /* "": an ensemble, a function without a file, or faults keep it from being served */
+    bool is_ensemble, is_function;
     int64_t stamp; /* changes when the model's or the configuration's file does */
 };
 struct ms_scan {

@@ -90,10 +90,10 @@ def text_is_the_command_s(bed, pages):
     assert counts["ocr-rec"] == counts["ocr-cls"] == counts["ocr-best"] >= read, (counts, read)
 
 
-def documents_tell_of_operators(bed):
+def documents_tell_of_functions(bed):
     assert bed.http.get_model_metadata("ocr")["outputs"][0] == {"name": "text", "datatype": "BYTES", "shape": [-1]}
     config = bed.http.get_model_config("ocr-boxes")
-    assert config["backend"] == "moire_host" and config["parameters"]["operator"]["string_value"] == "ocr_boxes"
+    assert config["backend"] == "moire_host" and config["parameters"]["function"]["string_value"] == "ocr_boxes"
     assert [o["name"] for o in config["output"]] == ["boxes", "lines", "shapes"]
     grpc = tritonclient.grpc.InferenceServerClient(f"127.0.0.1:{bed.grpc_port}")
     step = grpc.get_model_config("ocr").config.ensemble_scheduling.step[3]
@@ -256,13 +256,13 @@ def faults_are_said(moire, folder):
             f.write(right)
         return done.returncode, done.stdout
     code, out = check("ocr-page", "ocr_page", "ocr_page")
-    assert code == 0 and "ocr-text, version 1: operator ocr_text" in out, out
-    cases = (("ocr-page", "ocr_page", "ocr_pages", "there is no operator 'ocr_pages'; there are: ocr_page, ocr_boxes"),
-             ("ocr-page", "moire_host", "moire", "has backend: \"moire_host\" and the parameter \"operator\""),
+    assert code == 0 and "ocr-text, version 1: function ocr_text" in out, out
+    cases = (("ocr-page", "ocr_page", "ocr_pages", "there is no function 'ocr_pages'; there are: ocr_page, ocr_boxes"),
+             ("ocr-page", "moire_host", "moire", "has backend: \"moire_host\" and the parameter \"function\""),
              ("ocr-text", "characters.txt", "letters.txt", "there is no "),
              ("ocr-text", "default_model_filename: \"characters.txt\"", "", "needs a file in the version's folder"),
              ("ocr-page", "backend", "default_model_filename: \"x\" backend", "has no file"),
-             ("ocr-page", "backend", "max_batch_size: 4 backend", "an operator has no batches"),
+             ("ocr-page", "backend", "max_batch_size: 4 backend", "a function has no batches"),
              ("ocr", "key: \"x:shapes\"", "key: \"y:shapes\"", "has no input 'y:shapes'"),
              ("ocr", "value: \"line-shapes\" }\n    output_map { key: \"classes\"",
               "value: \"boxes\" }\n    output_map { key: \"classes\"", "input 'line:shapes' of model 'ocr-line'"),
@@ -287,7 +287,7 @@ def main():
         try:
             bed.wait()
             for name, call in (("text", lambda: text_is_the_command_s(bed, pages)),
-                               ("documents", lambda: documents_tell_of_operators(bed)),
+                               ("documents", lambda: documents_tell_of_functions(bed)),
                                ("a page without text", lambda: a_page_without_text_has_no_lines(bed)),
                                ("wrong images", lambda: wrong_images_are_said(bed, pages)),
                                ("steps by themselves", lambda: steps_take_nothing_on_trust(bed, pages)),

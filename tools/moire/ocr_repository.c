@@ -2,7 +2,7 @@
  * ocr_repository.c - writes the reading pipeline as models; see ocr_repository.h.
  *
  * ocr is the pipeline; ocr-line is what it runs for each line of text; the other folders are the steps that
- * are no networks (models/ocr_operators.h).  Ports of the networks are named as their files have them. */
+ * are no networks (models/ocr_functions.h).  Ports of the networks are named as their files have them. */
 #include "tools/moire/ocr_repository.h"
 
 #include <stdio.h>
@@ -36,9 +36,9 @@ int mo_ocr_characters(const struct mo_env *env, struct mo_region *region, const 
 #define OUT(port, tensor)    "    output_map { key: \"" port "\" value: \"" tensor "\" }\n"
 #define PORT(way, name, type, dims)                                                                          \
     way " { name: \"" name "\" data_type: TYPE_" type " dims: [ " dims " ] }\n"
-#define OPERATOR(name)                                                                                       \
+#define FUNCTION(name)                                                                                       \
     "backend: \"moire_host\"\n"                                                                              \
-    "parameters { key: \"operator\" value: { string_value: \"" name "\" } }\n"
+    "parameters { key: \"function\" value: { string_value: \"" name "\" } }\n"
 
 /* @din and so on stand for the names of the networks' ports. */
 static const struct config {
@@ -80,11 +80,11 @@ static const struct config {
                              "ocr-rec", IN("@rin", "line"), OUT("@rout", "probabilities"))
                              STEP("ocr-best", IN("probabilities", "probabilities"),
                                   OUT("classes", "classes") OUT("scores", "scores")) "}\n"},
-    {"ocr-page", OPERATOR("ocr_page")},
-    {"ocr-boxes", OPERATOR("ocr_boxes")},
-    {"ocr-lines", OPERATOR("ocr_lines")},
-    {"ocr-best", OPERATOR("ocr_best")},
-    {"ocr-text", OPERATOR("ocr_text") "default_model_filename: \"characters.txt\"\n"},
+    {"ocr-page", FUNCTION("ocr_page")},
+    {"ocr-boxes", FUNCTION("ocr_boxes")},
+    {"ocr-lines", FUNCTION("ocr_lines")},
+    {"ocr-best", FUNCTION("ocr_best")},
+    {"ocr-text", FUNCTION("ocr_text") "default_model_filename: \"characters.txt\"\n"},
 };
 
 enum { NETWORKS = 3, PORTS = 2 * NETWORKS, CONFIG_CAP = 8192 };

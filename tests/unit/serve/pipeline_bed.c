@@ -84,15 +84,22 @@ void pipeline_bed_make(struct pipeline_bed *bed) {
     make_slow(bed);
 }
 
-void pipeline_bed_ensemble(const struct pipeline_bed *bed, const char *name, const char *config) {
+void pipeline_bed_config(const struct pipeline_bed *bed, const char *name, const char *config) {
     char path[200];
     snprintf(path, sizeof path, "%s/%s", bed->folder, name);
     mkdir(path, 0755);
     snprintf(path, sizeof path, "%s/%s/config.pbtxt", bed->folder, name);
     FILE *f = fopen(path, "w");
     assert_non_null(f);
-    fprintf(f, "platform: \"ensemble\"\n%s", config);
+    fputs(config, f);
     fclose(f);
+}
+
+void pipeline_bed_ensemble(const struct pipeline_bed *bed, const char *name, const char *config) {
+    char text[4096];
+    const int n = snprintf(text, sizeof text, "platform: \"ensemble\"\n%s", config);
+    assert_true(n > 0 && n < (int)sizeof text);
+    pipeline_bed_config(bed, name, text);
 }
 
 static void say(void *user, int level, const char *line) {
@@ -107,8 +114,10 @@ void pipeline_bed_start(struct pipeline_bed *bed, bool is_explicit) {
     c.threads = 2;
     c.store = "/nonexistent";
     assert_int_equal(moire_runtime_create(&c, &bed->runtime, &err), MOIRE_OK);
-    const struct ms_repository_options o = {
-        .source = {.folder = bed->folder}, .runtime = bed->runtime, .is_explicit = is_explicit, .log = say};
+    const struct ms_repository_options o = {.source = {.folder = bed->folder, .functions = &bed->functions},
+                                            .runtime = bed->runtime,
+                                            .is_explicit = is_explicit,
+                                            .log = say};
     assert_int_equal(ms_repository_start(&o, &bed->repository, &err), MOIRE_OK);
     for (bool busy = true; busy; usleep(1000)) {
         pthread_mutex_lock(&bed->repository->lock);
@@ -137,7 +146,7 @@ void ask_begin(struct pipeline_bed *bed, struct asked *a, const char *model, int
     struct ms_query *q = &a->query;
     atomic_store(&a->answers, 0);
     assert_int_equal(ms_repository_take(bed->repository, model, NULL, &q->model, &err), MOIRE_OK);
-    for (int i = 0; i < rows * 4; i++)
+    for (int i = 0; !index && i < rows * 4; i++)
         a->x[i] = (float)(i + 1);
     q->request.n_inputs = 1;
     q->request.input[0] = (struct ms_input){.name = "x"};

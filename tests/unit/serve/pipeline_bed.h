@@ -12,12 +12,15 @@
 
 struct pipeline_bed {
     char folder[64];
+    struct ms_functions functions; /* set after pipeline_bed_make(), where the test has some */
     moire_runtime *runtime;
     struct ms_repository *repository;
 };
 
 /* Models as above; ensembles are written by the test before pipeline_bed_start(). */
 void pipeline_bed_make(struct pipeline_bed *bed);
+/* A config.pbtxt as it is; an ensemble's lacks the platform. */
+void pipeline_bed_config(const struct pipeline_bed *bed, const char *name, const char *config);
 void pipeline_bed_ensemble(const struct pipeline_bed *bed, const char *name, const char *config);
 void pipeline_bed_start(struct pipeline_bed *bed, bool is_explicit);
 void pipeline_bed_stop(struct pipeline_bed *bed);

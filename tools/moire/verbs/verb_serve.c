@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base/error.h"
-#include "tools/moire/serve_operators.h"
+#include "tools/moire/serve_functions.h"
 #include "tools/moire/verb.h"
 
 static const char about[] =
@@ -94,8 +94,8 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     moire_error err;
     struct ms_config_file file = {.document = NULL};
     char repository[4096];
-    struct ms_operator rows[MO_SERVE_OPERATORS];
-    const struct ms_operators operators = mo_serve_operators(rows);
+    struct ms_function rows[MO_SERVE_FUNCTIONS];
+    const struct ms_functions functions = mo_serve_functions(rows);
     (void)env;
     struct ms_server_options s = {
         .repository = o->check ? o->check : o->repository,
@@ -126,7 +126,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
         .nv_metrics = o->nv_metrics,
         .supervisor = getenv("NOTIFY_SOCKET"),
         .json = o->json,
-        .operators = &operators,
+        .functions = &functions,
         .load = o->load_models.word,
         .n_load = o->load_models.n,
         .exit_on_error = o->exit_on_error};

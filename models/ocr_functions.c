@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * ocr_operators.c - see ocr_operators.h.  What comes in is a client's or a network's answer: every size is
+ * ocr_functions.c - see ocr_functions.h.  What comes in is a client's or a network's answer: every size is
  * checked against the others before it is used. */
-#include "models/ocr_operators.h"
+#include "models/ocr_functions.h"
 #include <math.h>
 #include <string.h>
 
@@ -101,7 +101,7 @@ static int put_inputs(struct mo_region *region, const struct mo_image *lines, co
     return code;
 }
 
-/* --- the operators --- */
+/* --- the functions --- */
 static int run_page(struct mo_region *region, const struct mo_ocr_dictionary *dictionary,
                     const moire_tensor *in, moire_tensor *out, moire_error *err) {
     struct mo_image image;
@@ -249,7 +249,7 @@ static int run_text(struct mo_region *region, const struct mo_ocr_dictionary *di
             -1, 4, 2                                                                                         \
         }                                                                                                    \
     }
-static const struct mo_operator operators[] = {
+static const struct mo_function functions[] = {
     {"ocr_page", NULL, {IMAGE}, {{"page", MOIRE_F32, 4, {1, 3, -1, -1}}}, 1, 1, run_page},
     {"ocr_boxes",
      NULL,
@@ -285,7 +285,7 @@ static const struct mo_operator operators[] = {
      run_text},
 };
 
-const struct mo_operator *mo_ocr_operators(int *n) {
-    *n = sizeof operators / sizeof *operators;
-    return operators;
+const struct mo_function *mo_ocr_functions(int *n) {
+    *n = sizeof functions / sizeof *functions;
+    return functions;
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * operator_threads.c - runs queries of operators; see operators.h.
+ * function_threads.c - runs queries of functions; see functions.h.
  *
  * The lock is taken with no other, and held for moves in the line only. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "serve/protocol/fault.h"
-#include "serve/repository/operators.h"
+#include "serve/repository/functions.h"
 #include "serve/repository/repository_impl.h"
 #include "serve/repository/infer_query.h"
 
@@ -20,13 +20,13 @@ struct ms_hosts {
     bool ends;
 };
 
-const struct ms_operator *ms_operator_find(const struct ms_operators *o, const char *name) {
+const struct ms_function *ms_function_find(const struct ms_functions *o, const char *name) {
     for (int i = 0; o && i < o->n; i++)
         if (!strcmp(o->at[i].name, name)) return &o->at[i];
     return NULL;
 }
 
-void ms_operator_names(const struct ms_operators *o, char *text, size_t room) {
+void ms_function_names(const struct ms_functions *o, char *text, size_t room) {
     size_t n = (size_t)snprintf(text, room, "%s", o && o->n ? "" : "none");
     for (int i = 0; o && i < o->n && n < room; i++)
         n += (size_t)snprintf(text + n, room - n, "%s%s", i ? ", " : "", o->at[i].name);
@@ -78,7 +78,7 @@ static int check_time(struct ms_query *q, int64_t at) {
 /* A query that is settled may be gone. */
 static void run(struct ms_query *q) {
     const struct ms_model *m = q->model;
-    const struct ms_operator *op = m->op;
+    const struct ms_function *fn = m->fn;
     moire_tensor out[MS_PORTS];
     moire_error why = {0};
     void *memory = NULL;
@@ -87,14 +87,14 @@ static void run(struct ms_query *q) {
     q->queue_ns = began - q->begun_ns;
     if (!rc) {
         memset(out, 0, sizeof out);
-        rc = op->run(op, m->op_state, q->ordered, out, &memory, &why);
+        rc = fn->run(fn, m->fn_state, q->ordered, out, &memory, &why);
         if (rc) ms_fail(&q->error, rc, "model '%.100s': %.300s", m->found.name, why.message);
     }
     const int64_t ended = now(q);
     q->compute_ns = ended - began;
     q->in_time = q->target_ns == MS_NEVER || ended <= q->target_ns;
     ms_query_settle(q, rc ? NULL : out);
-    if (memory) op->release(memory);
+    if (memory) fn->release(memory);
 }
 
 static void *work(void *user) {
@@ -118,7 +118,7 @@ static void *work(void *user) {
 int ms_hosts_open(struct ms_repository *r, moire_error *err) {
     if (r->hosts) return MOIRE_OK;
     struct ms_hosts *h = calloc(1, sizeof *h);
-    if (!h) return ms_fail(err, MOIRE_ENOMEM, "no memory for operators");
+    if (!h) return ms_fail(err, MOIRE_ENOMEM, "no memory for functions");
     pthread_mutex_init(&h->lock, NULL);
     pthread_cond_init(&h->changed, NULL);
     int rc = 0, wanted = (r->cores + CORES_A_THREAD - 1) / CORES_A_THREAD;
@@ -130,7 +130,7 @@ int ms_hosts_open(struct ms_repository *r, moire_error *err) {
         return MOIRE_OK;
     }
     ms_hosts_close(h);
-    return ms_fail(err, MOIRE_EIO, "no thread for operators: %s", strerror(rc));
+    return ms_fail(err, MOIRE_EIO, "no thread for functions: %s", strerror(rc));
 }
 
 void ms_hosts_close(struct ms_hosts *h) {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * serve_operators.c - see serve_operators.h.
+ * serve_functions.c - see serve_functions.h.
  *
  * The server knows libmoire's header only, and models/ no server; the command knows both, so it hands the
  * one to the other.  Each run has a region of its own, which holds its outputs. */
-#include "tools/moire/serve_operators.h"
+#include "tools/moire/serve_functions.h"
 
 #include <stdlib.h>
-#include "models/ocr_operators.h"
+#include "models/ocr_functions.h"
 #include "runtime/base/file.h"
 
 /* What the runs of a model share: the dictionary of its file. */
@@ -33,9 +33,9 @@ static int read_file(struct shared *s, const char *path, moire_error *err) {
     return code ? mo_fail(err, code, "%.300s: out of memory", path) : MOIRE_OK;
 }
 
-static int open_shared(const struct ms_operator *op, const char *path, void **state, moire_error *err) {
+static int open_shared(const struct ms_function *fn, const char *path, void **state, moire_error *err) {
     struct shared *s = calloc(1, sizeof *s);
-    (void)op;
+    (void)fn;
     if (!s) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     s->env = mo_env_default();
     s->region = mo_region_create(&s->env);
@@ -48,10 +48,10 @@ static int open_shared(const struct ms_operator *op, const char *path, void **st
     return code;
 }
 
-static int run(const struct ms_operator *op, const void *state, const moire_tensor *in, moire_tensor *out,
+static int run(const struct ms_function *fn, const void *state, const moire_tensor *in, moire_tensor *out,
                void **memory, moire_error *err) {
     const struct shared *s = state;
-    const struct mo_operator *o = op->user;
+    const struct mo_function *o = fn->user;
     struct mo_region *region = mo_region_create(&s->env);
     if (!region) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     const int code = o->run(region, &s->dictionary, in, out, err);
@@ -66,12 +66,12 @@ static void release(void *memory) {
     mo_region_destroy(memory);
 }
 
-struct ms_operators mo_serve_operators(struct ms_operator row[MO_SERVE_OPERATORS]) {
+struct ms_functions mo_serve_functions(struct ms_function row[MO_SERVE_FUNCTIONS]) {
     int n;
-    const struct mo_operator *o = mo_ocr_operators(&n);
-    if (n > MO_SERVE_OPERATORS) n = MO_SERVE_OPERATORS;
+    const struct mo_function *o = mo_ocr_functions(&n);
+    if (n > MO_SERVE_FUNCTIONS) n = MO_SERVE_FUNCTIONS;
     for (int i = 0; i < n; i++)
-        row[i] = (struct ms_operator){.name = o[i].name,
+        row[i] = (struct ms_function){.name = o[i].name,
                                       .file = o[i].file,
                                       .input = o[i].input,
                                       .output = o[i].output,
@@ -82,5 +82,5 @@ struct ms_operators mo_serve_operators(struct ms_operator row[MO_SERVE_OPERATORS
                                       .close = close_shared,
                                       .run = run,
                                       .release = release};
-    return (struct ms_operators){row, n};
+    return (struct ms_functions){row, n};
 }
