@@ -69,6 +69,7 @@ static int take_boxes(struct mo_region *region, const moire_tensor *t, const str
 static int take_lines(struct mo_region *region, const struct mo_image *image, const moire_tensor *t,
                       struct mo_image **lines, int *n, moire_error *err) {
     struct mo_quad *boxes = NULL;
+    *n = 0;
     int code = take_boxes(region, t, image, &boxes, n, err);
     const int given = *n;
     if (!code) code = mo_ocr_cut(region, image, boxes, n, lines, err);

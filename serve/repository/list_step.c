@@ -18,11 +18,6 @@ struct item {
     int index;
     struct ms_query query;
 };
-/* What an item has answered. */
-struct kept {
-    char *memory;
-    moire_tensor output[]; /* of the model's ports that are wanted */
-};
 struct ms_items {
     struct ms_query *whole;
     struct ms_list list[MS_PORTS / 2];
@@ -31,9 +26,10 @@ struct ms_items {
     pthread_mutex_t lock;
     int n, begun, running; /* items; who cancels some is counted as running */
     bool is_driven, is_over;
-    struct item *items;         /* those under way; after an error those that have ended, too */
-    struct kept **kept;         /* n */
-    size_t bytes;               /* of them */
+    struct item *items;   /* those under way; after an error those that have ended, too */
+    moire_tensor *output; /* that items have answered: [n][n_wanted] */
+    char **memory;        /* [n], theirs */
+    size_t bytes;
     int n_kept, rank[MS_PORTS]; /* of their outputs */
     int64_t started_ns;
     moire_error error;
@@ -96,18 +92,19 @@ static int read_wanted(struct ms_items *s, moire_error *err) {
 
 /* --- what goes out --- */
 static void place(const struct ms_items *s, int index, bool shapes, struct ms_output *out, char *at) {
-    const moire_tensor *first = s->n ? &s->kept[0]->output[index] : NULL;
+    const int n = s->output ? s->n : 0;
+    const moire_tensor *first = n ? &s->output[index] : NULL;
     const int rank = first ? first->rank : 0;
     moire_tensor *t = &out->tensor;
     *t = (moire_tensor){.dtype = shapes ? MOIRE_I64 : first ? first->dtype : MOIRE_NONE, .data = at};
-    for (int i = 0; i < s->n; i++) {
-        const moire_tensor *from = &s->kept[i]->output[index];
+    for (int i = 0; i < n; i++) {
+        const moire_tensor *from = &s->output[i * s->n_wanted + index];
         const size_t bytes = shapes ? (size_t)rank * sizeof *from->shape : from->bytes;
         if (bytes) memcpy(at + t->bytes, shapes ? (const void *)from->shape : from->data, bytes);
         t->bytes += bytes;
     }
     t->rank = shapes ? 2 : 1;
-    t->shape[0] = shapes ? s->n : first ? (int64_t)(t->bytes / ms_type_bytes(t->dtype)) : 0;
+    t->shape[0] = shapes ? n : first ? (int64_t)(t->bytes / ms_type_bytes(t->dtype)) : 0;
     t->shape[1] = shapes ? rank : 0;
 }
 
@@ -145,9 +142,8 @@ static void finish(struct ms_items *s) {
     q->error = s->error;
     q->queue_ns = s->started_ns ? s->started_ns - q->begun_ns : 0;
     for (int i = 0; i < s->n; i++) {
-        if (s->kept[i]) free(s->kept[i]->memory);
-        free(s->kept[i]);
-        s->kept[i] = NULL;
+        free(s->memory[i]);
+        s->memory[i] = NULL;
     }
     struct ms_model *m = q->model;
     q->model = NULL;
@@ -251,20 +247,15 @@ static void stop(struct ms_items *s, int code, const char *message) {
 /* Takes what an item has answered.  Under the lock. */
 static void keep(struct ms_items *s, struct item *it) {
     struct ms_query *q = &it->query;
-    struct kept *k = calloc(1, sizeof *k + (size_t)s->n_wanted * sizeof *k->output);
-    if (!k) {
-        ms_fail(&s->error, MOIRE_ENOMEM, "no memory for the answer of an item");
-        return;
-    }
-    k->memory = q->memory;
+    moire_tensor *out = &s->output[it->index * s->n_wanted];
+    s->memory[it->index] = q->memory;
     q->memory = NULL;
-    s->kept[it->index] = k;
     for (int i = 0; i < q->n_outputs; i++) {
-        k->output[i] = q->output[i].tensor;
-        s->bytes += (k->output[i].bytes + 15) & ~(size_t)15;
-        if (!ms_type_bytes(k->output[i].dtype) || (s->n_kept && k->output[i].rank != s->rank[i]))
+        out[i] = q->output[i].tensor;
+        s->bytes += (out[i].bytes + 15) & ~(size_t)15;
+        if (!ms_type_bytes(out[i].dtype) || (s->n_kept && out[i].rank != s->rank[i]))
             ms_fail(&s->error, MOIRE_ESHAPE, "items have answers of different ranks, or that are no numbers");
-        s->rank[i] = k->output[i].rank;
+        s->rank[i] = out[i].rank;
     }
     s->n_kept++;
     if (s->bytes > MS_ITEMS_BYTES)
@@ -329,8 +320,10 @@ void ms_items_start(struct ms_query *q) {
     int rc = read_lists(s, &why);
     if (!rc) rc = read_wanted(s, &why);
     if (!rc && s->n) {
-        s->kept = calloc((size_t)s->n, sizeof(struct kept *));
-        if (!s->kept) rc = ms_fail(&why, MOIRE_ENOMEM, "no memory for a list of %d items", s->n);
+        s->output = calloc((size_t)s->n * (size_t)s->n_wanted, sizeof *s->output);
+        s->memory = calloc((size_t)s->n, sizeof *s->memory);
+        if (!s->output || !s->memory)
+            rc = ms_fail(&why, MOIRE_ENOMEM, "no memory for a list of %d items", s->n);
     }
     if (rc) s->n = 0;
     s->error = why;
@@ -345,7 +338,8 @@ void ms_items_free(struct ms_items *s) {
         next = it->next;
         free_item(it);
     }
-    free(s->kept);
+    free(s->output);
+    free(s->memory);
     pthread_mutex_destroy(&s->lock);
     free(s);
 }

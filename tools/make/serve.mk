@@ -10,6 +10,7 @@ check-clients: $(B)/moire ## moire serve answers tritonclient as ONNX Runtime do
 	@$(VENV)/bin/python tests/serve/check_hostile.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_service.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_pipelines.py --moire $(B)/moire
+	@$(VENV)/bin/python tests/serve/check_ocr.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_config.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_page.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_look.py --moire $(B)/moire
