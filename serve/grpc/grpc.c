@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -30,22 +31,24 @@ void ms_grpc_wake(const struct ms_grpc *door) {
 void ms_item_ended(void *ended) {
     struct ms_item *item = ended;
     struct ms_grpc *door = item->call->connection->door;
-    pthread_mutex_lock(&door->lock);
-    const bool was_empty = !door->ended_first;
-    if (was_empty)
-        door->ended_first = item;
-    else
-        door->ended_last->next_ended = item;
-    door->ended_last = item;
-    if (was_empty) ms_grpc_wake(door); /* under the lock: the door does not close before this is over */
-    pthread_mutex_unlock(&door->lock);
+    atomic_fetch_add(&door->leaving, 1);
+    struct ms_item *behind = atomic_load(&door->ended);
+    do
+        item->next_ended = behind;
+    while (!atomic_compare_exchange_weak(&door->ended, &behind, item));
+    if (!behind)
+        ms_grpc_wake(door); /* the item may be gone by now; the door is not closed before `leaving` is 0 */
+    atomic_fetch_sub(&door->leaving, 1);
 }
 
+/* In the order in which they ended. */
 static void take_ended(struct ms_grpc *door) {
-    pthread_mutex_lock(&door->lock);
-    struct ms_item *item = door->ended_first;
-    door->ended_first = door->ended_last = NULL;
-    pthread_mutex_unlock(&door->lock);
+    struct ms_item *item = NULL;
+    for (struct ms_item *last = atomic_exchange(&door->ended, NULL), *before; last; last = before) {
+        before = last->next_ended;
+        last->next_ended = item;
+        item = last;
+    }
     while (item) {
         struct ms_item *next = item->next_ended;
         ms_call_item_ended(item);
@@ -182,13 +185,13 @@ void ms_grpc_close(struct ms_grpc *door, int seconds) {
             pthread_join(door->thread, NULL);
         }
     }
+    while (atomic_load(&door->leaving))
+        sched_yield();
     ms_handshakes_stop(door->handshakes);
     ms_grpc_take_arrived(door); /* closes them */
     ms_grpc_unlisten(door);
     if (door->epoll >= 0) close(door->epoll);
     if (door->wake >= 0) close(door->wake);
-    pthread_mutex_lock(&door->lock); /* who ended the last item may still be leaving */
-    pthread_mutex_unlock(&door->lock);
     pthread_mutex_destroy(&door->lock);
     if (door->option) door->h2.option_del(door->option);
     if (door->callbacks) door->h2.session_callbacks_del(door->callbacks);

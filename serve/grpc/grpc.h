@@ -24,15 +24,16 @@
 enum {
     MS_GRPC_LISTENERS = 2, /* TCP, a file */
     MS_GRPC_CONNECTIONS = 1000,
-    MS_GRPC_STREAMS = 128,        /* open at once, a connection */
-    MS_GRPC_CALLS = 256,          /* the same, and those that clients left while they were worked on */
-    MS_GRPC_ITEMS = 16,           /* under way, a call; then its client has to wait */
-    MS_GRPC_WINDOW = 1 << 20,     /* bytes that a stream may send ahead */
-    MS_GRPC_HEADER_BYTES = 16384, /* of a request */
-    MS_GRPC_BUDGET_BODIES = 16,   /* largest messages that all connections together may hold */
-    MS_GRPC_STUCK_SECONDS = 60,   /* that a request or an answer may stand still */
-    MS_GRPC_IDLE_SECONDS = 600,   /* that a connection may go without a byte */
-    MS_GRPC_PREFIX = 5            /* bytes before a message: whether it is compressed, its length */
+    MS_GRPC_STREAMS = 128,           /* open at once, a connection */
+    MS_GRPC_CALLS = 256,             /* the same, and those that clients left while they were worked on */
+    MS_GRPC_ITEMS = 16,              /* under way, a call; then its client has to wait */
+    MS_GRPC_WINDOW = 1 << 20,        /* bytes that a stream may send ahead */
+    MS_GRPC_WRITE_BYTES = 256 << 10, /* that a connection gathers before it writes them */
+    MS_GRPC_HEADER_BYTES = 16384,    /* of a request */
+    MS_GRPC_BUDGET_BODIES = 16,      /* largest messages that all connections together may hold */
+    MS_GRPC_STUCK_SECONDS = 60,      /* that a request or an answer may stand still */
+    MS_GRPC_IDLE_SECONDS = 600,      /* that a connection may go without a byte */
+    MS_GRPC_PREFIX = 5               /* bytes before a message: whether it is compressed, its length */
 };
 
 /* A socket on which clients come. */
@@ -70,8 +71,9 @@ struct ms_grpc {
     size_t held; /* bytes of all messages that are being received or worked on */
     int64_t swept_ns;
     atomic_bool draining, ends;
-    pthread_mutex_t lock; /* of the two lists */
-    struct ms_item *ended_first, *ended_last;
+    _Atomic(struct ms_item *) ended; /* the last one first */
+    atomic_int leaving;              /* threads inside of ms_item_ended() */
+    pthread_mutex_t lock;            /* of the list that follows */
     struct ms_arrival *arrived;
 };
 
@@ -194,6 +196,9 @@ void ms_call_go_on(struct ms_call *call);
 
 /* grpc_answer.c */
 void ms_call_send(struct ms_call *call);
+/* nghttp2's, for a frame of a body: head and n bytes of the body go to the connection's buffer. */
+int ms_call_put_frame(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head, size_t n,
+                      nghttp2_data_source *source, void *user);
 /* Appends a message to what is to be sent. */
 void ms_call_put(struct ms_call *call, const ProtobufCMessage *message);
 

@@ -6,7 +6,7 @@
 
 #define HEADER(name, value, n)                                                                               \
     { (uint8_t *)(uintptr_t)(name), (uint8_t *)(uintptr_t)(value), sizeof(name) - 1, n, NGHTTP2_NV_FLAG_NONE }
-enum { STATUS_FIELDS = 2, ID_FIELDS = 2, ESCAPED = 1800 };
+enum { STATUS_FIELDS = 2, ID_FIELDS = 2, ESCAPED = 1800, FRAME_HEAD = 9 };
 
 void ms_call_put(struct ms_call *call, const ProtobufCMessage *message) {
     const size_t n = protobuf_c_message_get_packed_size(message);
@@ -42,27 +42,38 @@ static void write_status(const struct ms_call *call, struct status *s) {
     s->n = n ? 2 : 1;
 }
 
-/* nghttp2 asks for bytes of the body. */
+/* nghttp2 asks how much of the body goes into the next frame; ms_call_put_frame() puts it there. */
 static ssize_t read_body(nghttp2_session *session, int32_t stream, uint8_t *to, size_t room, uint32_t *flags,
                          nghttp2_data_source *source, void *user) {
     struct ms_call *call = source->ptr;
     const struct ms_connection *c = user;
-    size_t n = call->out.n - call->sent;
-    (void)session;
+    const size_t left = call->out.n - call->sent, n = left < room ? left : room;
+    (void)session, (void)to;
     call->moved_ns = ms_grpc_now();
-    if (n > room) n = room;
-    if (n) memcpy(to, call->out.at + call->sent, n);
-    call->sent += n;
-    if (call->sent < call->out.n) return (ssize_t)n;
-    ms_bytes_free(&call->out);
-    call->sent = 0;
+    if (n) *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+    if (n < left) return (ssize_t)n;
     if (!call->finished) return n ? (ssize_t)n : NGHTTP2_ERR_DEFERRED;
     struct status s;
     write_status(call, &s);
-    *flags = NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+    *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
     if (c->door->h2.submit_trailer(c->session, stream, s.field, s.n))
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     return (ssize_t)n;
+}
+
+int ms_call_put_frame(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head, size_t n,
+                      nghttp2_data_source *source, void *user) {
+    struct ms_call *call = source->ptr;
+    struct ms_connection *c = user;
+    (void)session, (void)frame;
+    if (c->out.n >= MS_GRPC_WRITE_BYTES) return NGHTTP2_ERR_WOULDBLOCK;
+    ms_bytes_put(&c->out, head, FRAME_HEAD);
+    ms_bytes_put(&c->out, call->out.at + call->sent, n);
+    call->sent += n;
+    if (call->sent < call->out.n) return 0;
+    ms_bytes_free(&call->out);
+    call->sent = 0;
+    return 0;
 }
 
 void ms_call_send(struct ms_call *call) {

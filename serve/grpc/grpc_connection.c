@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include "serve/protocol/fault.h"
 
-enum { READ_BYTES = 64 << 10, WRITE_BYTES = 256 << 10, READS = 8, CONNECTION_WINDOW = 16 << 20 };
+enum { READ_BYTES = 256 << 10, READS = 4, CONNECTION_WINDOW = 16 << 20 };
 
 static const struct ms_h2 *h2_of(const struct ms_connection *c) {
     return &c->door->h2;
@@ -96,6 +96,7 @@ nghttp2_session_callbacks *ms_connection_callbacks(const struct ms_h2 *h2) {
     h2->session_callbacks_set_on_frame_send_callback(calls, frame_sent);
     h2->session_callbacks_set_on_data_chunk_recv_callback(calls, data_received);
     h2->session_callbacks_set_on_stream_close_callback(calls, stream_closed);
+    h2->session_callbacks_set_send_data_callback(calls, ms_call_put_frame);
     return calls;
 }
 
@@ -164,7 +165,7 @@ void ms_connection_release(struct ms_connection *c) {
 /* Frames that nghttp2 has to send, behind those that wait already. */
 static void gather(struct ms_connection *c) {
     const uint8_t *frame;
-    while (c->out.n < WRITE_BYTES && !c->out.failed) {
+    while (c->out.n < MS_GRPC_WRITE_BYTES && !c->out.failed) {
         const ssize_t n = h2_of(c)->session_mem_send(c->session, &frame);
         if (n <= 0) return;
         ms_bytes_put(&c->out, frame, (size_t)n);

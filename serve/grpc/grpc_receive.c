@@ -67,12 +67,17 @@ static void begin_item(struct ms_call *call, const char *from, size_t n, struct 
     item->has_ended = rc || item->answer;
 }
 
+static uint32_t message_bytes(const char *prefix) {
+    uint32_t n = 0;
+    for (int i = 1; i < MS_GRPC_PREFIX; i++)
+        n = n << 8 | (uint8_t)prefix[i];
+    return n;
+}
+
 /* Bytes of the whole message at p, of which n have come; 0: more must come; -1: it is refused. */
 static int64_t whole(struct ms_call *call, const char *p, size_t n) {
     if (n < MS_GRPC_PREFIX) return 0;
-    uint32_t length = 0;
-    for (int i = 1; i < MS_GRPC_PREFIX; i++)
-        length = length << 8 | (uint8_t)p[i];
+    const uint32_t length = message_bytes(p);
     const char *why = NULL;
     int code = MOIRE_EINVAL;
     if ((uint8_t)p[0] > 1) {
@@ -182,6 +187,13 @@ void ms_call_go_on(struct ms_call *call) {
     ms_call_send(call);
 }
 
+/* A message whose beginning is here gets its place at once, up to a window's bytes: its length is a claim. */
+static void make_room(struct ms_call *call, const uint8_t *data, size_t n) {
+    if (call->in.n || n < MS_GRPC_PREFIX) return;
+    const size_t all = (size_t)message_bytes((const char *)data) + MS_GRPC_PREFIX;
+    ms_bytes_reserve(&call->in, all < MS_GRPC_WINDOW ? all : MS_GRPC_WINDOW);
+}
+
 void ms_call_receive(struct ms_call *call, const uint8_t *data, size_t n) {
     struct ms_grpc *door = call->connection->door;
     call->moved_ns = ms_grpc_now();
@@ -190,6 +202,7 @@ void ms_call_receive(struct ms_call *call, const uint8_t *data, size_t n) {
         ms_call_finish(call, MOIRE_ELIMIT, "the server holds as much of requests as it may");
     if (!call->finished) {
         const size_t before = call->in.n;
+        make_room(call, data, n);
         ms_bytes_put(&call->in, data, n);
         door->held += call->in.n - before;
         if (call->in.failed) ms_call_finish(call, MOIRE_ENOMEM, "no memory for the message");
