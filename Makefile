@@ -77,10 +77,12 @@ $(B)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
+# Comparisons may be computed for lanes that do not need them: without -fno-trapping-math gcc leaves loops with
+# exp() in them scalar.
 define simd_rule
 $(B)/obj/$(1)/%.o: %.c
 	@mkdir -p $$(@D)
-	$$(CC) $$(CPPFLAGS) $$(CFLAGS) -O3 $$(ISA_$(1)) -DMO_ISA_LEVEL=$(1) -DMO_ISA_IS_$(1)=1 -MMD -MP -c $$< -o $$@
+	$$(CC) $$(CPPFLAGS) $$(CFLAGS) -O3 -fno-trapping-math $$(ISA_$(1)) -DMO_ISA_LEVEL=$(1) -DMO_ISA_IS_$(1)=1 -MMD -MP -c $$< -o $$@
 endef
 $(foreach i,$(ISAS),$(eval $(call simd_rule,$(i))))
 
