@@ -96,9 +96,16 @@ $(B)/moire: $(MAIN_OBJ) $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(LIB_O
 	$(CC) $(LDFLAGS) -rdynamic -o $@ $^ $(LDLIBS)
 
 $(foreach t,$(TEST_SRC),$(eval $(B)/tests/$(notdir $(t:.c=)): $(B)/obj/$(t:.c=.o)))
-$(UNIT): $(HELP_OBJ) $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(LIB_OBJ)
+# A test takes from the archives what it uses: 200 programs with all of it would be 4 GB.  They name the objects only.
+$(B)/liball.a: $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(LIB_OBJ)
+$(B)/libhelp.a: $(HELP_OBJ)
+$(B)/liball.a $(B)/libhelp.a:
+	@rm -f $@
+	@$(AR) rcsT $@ $^
+LINK_TEST = $(CC) $(LDFLAGS) -o $@ $(filter %.o,$^) -Wl,--start-group $(filter %.a,$^) -Wl,--end-group
+$(UNIT): $(B)/libhelp.a $(B)/liball.a
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+	$(LINK_TEST) -lcmocka $(LDLIBS)
 
 # Tests measure no time, so as many run at once as there are cores.
 TEST_JOBS ?= $(shell nproc)

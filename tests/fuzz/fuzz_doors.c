@@ -249,10 +249,6 @@ static void grpc(struct ms_grpc *door, bool is_played, const char *text, size_t 
 /* --- both --- */
 static struct ms_grpc door;
 
-static void close_door(void) {
-    ms_grpc_close(&door, 0);
-}
-
 static void open_door(struct ms_server *s) {
     moire_error err = {0};
     if (ms_grpc_open(&door, &err)) fail(err.message);
@@ -261,7 +257,6 @@ static void open_door(struct ms_server *s) {
     door.body_bytes = SERVED_BODY;
     door.log = &s->log;
     if (ms_grpc_prepare(&door, &err)) fail(err.message);
-    atexit(close_door); /* before the server ends */
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {

@@ -8,10 +8,9 @@ HELP_OBJ += $(HISTORY_OBJ) $(B)/obj/tests/history/recorded.o $(B)/obj/tests/hist
 $(B)/moire-history: $(B)/obj/tests/history/main.o $(HISTORY_OBJ)
 	$(CC) $(LDFLAGS) -o $@ $^
 
-$(B)/tests/test_history: $(B)/obj/tests/history/test_history.o $(HISTORY_OBJ) $(HELP_OBJ) \
-                         $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(LIB_OBJ)
+$(B)/tests/test_history: $(B)/obj/tests/history/test_history.o $(B)/libhelp.a $(B)/liball.a
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -o $@ $^ -lcmocka $(LDLIBS)
+	$(LINK_TEST) -lcmocka $(LDLIBS)
 
 $(B)/obj/tests/history/test_history.o: | $(B)/gen/onnx.pb-c.h
 # Tests that build models see the generated messages too.

@@ -49,9 +49,12 @@ fuzz: ## run every fuzzer for FUZZ_SECONDS from its seed corpus
 
 fuzzers: $(FUZZERS:%=$(B)/fuzz/%)
 $(FUZZ_BED): | $(B)/gen/inference.pb-c.h $(B)/gen/health.pb-c.h
-$(B)/fuzz/%: $(B)/obj/tests/fuzz/%.o $(FUZZ_BED) $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(LIB_OBJ)
+$(B)/libfuzzbed.a: $(FUZZ_BED)
+	@rm -f $@
+	@$(AR) rcsT $@ $^
+$(B)/fuzz/%: $(B)/obj/tests/fuzz/%.o $(B)/libfuzzbed.a $(B)/liball.a
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS) -fsanitize=fuzzer -o $@ $^ $(LDLIBS)
+	$(LINK_TEST) -fsanitize=fuzzer $(LDLIBS)
 
 docs: ## API and developer documentation into build/docs
 	doxygen docs/Doxyfile
