@@ -107,6 +107,7 @@ struct mo_sys {
     /* what the calling thread does can wait for every other thread, from now on: 0 or -errno */
     int (*background)(void *self);
     int (*pin)(void *self, int cpu); /* pins the calling thread to one OS cpu; -1 = all allowed */
+    int (*cpu)(void *self); /* the OS cpu that the calling thread runs on; -1 = nobody knows.  Some ns */
     /* futex: wait while *word == value, at most until `deadline` (0 = no limit); may return spuriously */
     void (*futex_wait)(void *self, _Atomic uint32_t *word, uint32_t value, int64_t deadline);
     void (*futex_wake)(void *self, _Atomic uint32_t *word, int n);

@@ -247,6 +247,11 @@ static int px_pin(void *self, int cpu) {
     return -pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
+static int px_cpu(void *self) {
+    (void)self;
+    return sched_getcpu();
+}
+
 static void px_futex_wait(void *self, _Atomic uint32_t *word, uint32_t value, int64_t deadline) {
     (void)self;
     struct timespec t = to_timespec(deadline);
@@ -322,6 +327,7 @@ static const struct mo_sys posix = {
     .thread_cpu = px_thread_cpu,
     .background = mo_px_background,
     .pin = px_pin,
+    .cpu = px_cpu,
     .futex_wait = px_futex_wait,
     .futex_wake = px_futex_wake,
     .shared_file = mo_px_shared_file,

@@ -23,6 +23,7 @@ struct mo_team {
     int n;
     int64_t spin_ns;
     bool background;
+    _Atomic bool told; /* the log has a line of a worker that is not where it should be */
     struct worker *worker;
 };
 
@@ -57,8 +58,30 @@ static bool await_job(struct worker *w, uint32_t seen) {
     }
 }
 
+/* --- where workers are --- */
+/* A worker is not on its core: it may not be pinned, or the process's affinity has changed.  It goes on where
+ * the system puts it, perhaps beside another, and what it takes then is what schedulers see. */
+static void lose_core(struct worker *w, const char *why) {
+    struct mo_team *team = w->team;
+    const int cpu = w->cpu;
+    w->cpu = -1;
+    if (!team->background && !atomic_exchange(&team->told, true))
+        mo_log(
+            team->env, MOIRE_LOG_WARN,
+            "core %d: its worker is not on cpu %d (%s); workers go on where the system puts them, and share "
+            "what is left",
+            w->core, cpu, why);
+}
+
+static void check_core(struct worker *w) {
+    const struct mo_sys *sys = w->team->env->sys;
+    const int cpu = w->cpu < 0 ? -1 : sys->cpu(sys->self);
+    if (cpu >= 0 && cpu != w->cpu) lose_core(w, "the process's affinity has changed");
+}
+
 static void run_jobs(struct worker *w) {
     for (uint32_t seen = 0; await_job(w, seen); seen++) {
+        check_core(w);
         struct mo_job job = w->job;
         job.run(job.ctx, w->core, job.worker, job.n_workers);
     }
@@ -67,7 +90,8 @@ static void run_jobs(struct worker *w) {
 static void *work(void *arg) {
     struct worker *w = arg;
     const struct mo_sys *sys = w->team->env->sys;
-    if (w->cpu >= 0) (void)sys->pin(sys->self, w->cpu); /* where it may not: unpinned */
+    const int rc = w->cpu >= 0 ? sys->pin(sys->self, w->cpu) : 0;
+    if (rc) lose_core(w, strerror(-rc));
     if (w->team->background) (void)sys->background(sys->self);
     mo_fpu_flush();
     run_jobs(w);
@@ -120,7 +144,7 @@ int mo_team_create(const struct mo_team_config *c, struct mo_team **out, moire_e
         struct worker *w = &team->worker[team->n];
         w->team = team;
         w->core = team->n;
-        w->cpu = c->cpu ? c->cpu[team->n] : -1;
+        w->cpu = c->cpu && !c->lent ? c->cpu[team->n] : -1; /* a host says itself where its threads are */
         if (c->lent) continue;
         rc = sys->thread_start(sys->self, &w->thread, work, w);
         w->started = !rc;

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 #include "runtime/device/barrier.h"
@@ -161,17 +162,63 @@ static void idle_teams_stop(void **state) {
         mo_team_destroy(make_team(&env, WORKERS, i % 2 ? 100000 : 0));
 }
 
-static void pinning_that_fails_goes_on_unpinned(void **state) {
-    (void)state;
-    struct mo_env env = mo_env_default();
-    int cpu[1] = {1000000};
-    struct mo_team_config c = {.env = &env, .n = 1, .cpu = cpu};
-    struct mo_team *team = NULL;
-    assert_int_equal(mo_team_create(&c, &team, NULL), MOIRE_OK);
+/* --- workers that are not on their cores --- */
+/* Pinning fails at the k-th call; and from some moment on threads are elsewhere, as when somebody shrinks the
+ * process's affinity. */
+struct elsewhere {
+    struct mo_sys table; /* first: its self points to this struct */
+    _Atomic int pins, fails_at, moved, lines;
+};
+
+static int pin(void *self, int cpu) {
+    struct elsewhere *e = self;
+    (void)cpu;
+    return atomic_fetch_add(&e->pins, 1) + 1 == e->fails_at ? -EPERM : 0;
+}
+
+static int cpu_of(void *self) {
+    return ((struct elsewhere *)self)->moved ? 1 : 0;
+}
+
+static void note(void *user, int level, const char *line) {
+    struct elsewhere *e = user;
+    assert_int_equal(level, MOIRE_LOG_WARN);
+    assert_non_null(strstr(line, "is not on cpu 0"));
+    atomic_fetch_add(&e->lines, 1);
+}
+
+static void run_some(const struct mo_env *env, struct mo_team *team) {
     struct counts t = {0};
-    mo_team_post(team, 0, &(struct mo_job){tick, &t, 0, 1});
-    wait_for(&env, &t.done, 1);
-    mo_team_destroy(team);
+    for (int round = 1; round <= 20; round++) {
+        for (int i = 0; i < WORKERS; i++)
+            mo_team_post(team, i, &(struct mo_job){tick, &t, i, WORKERS});
+        wait_for(env, &t.done, round * WORKERS);
+    }
+}
+
+static void workers_go_on_where_they_are_put(void **state) {
+    (void)state;
+    int cpu[WORKERS] = {0};
+    for (int k = 0; k <= WORKERS; k++) {
+        struct elsewhere e = {.table = *mo_sys_posix(), .fails_at = k};
+        struct mo_env env = mo_env_default();
+        e.table.self = &e;
+        e.table.pin = pin;
+        e.table.cpu = cpu_of;
+        env.sys = &e.table;
+        env.log = note;
+        env.log_user = &e;
+        struct mo_team_config c = {.env = &env, .n = WORKERS, .cpu = cpu};
+        struct mo_team *team = NULL;
+        assert_int_equal(mo_team_create(&c, &team, NULL), MOIRE_OK);
+        run_some(&env, team);
+        assert_int_equal(e.pins, WORKERS);
+        assert_int_equal(e.lines, k > 0); /* one, whatever the number of workers */
+        atomic_store(&e.moved, 1);
+        run_some(&env, team);
+        mo_team_destroy(team);
+        assert_int_equal(e.lines, 1);
+    }
 }
 
 int main(void) {
@@ -181,7 +228,7 @@ int main(void) {
         cmocka_unit_test(barriers_keep_members_together),
         cmocka_unit_test(the_lock_excludes),
         cmocka_unit_test(idle_teams_stop),
-        cmocka_unit_test(pinning_that_fails_goes_on_unpinned),
+        cmocka_unit_test(workers_go_on_where_they_are_put),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
