@@ -179,6 +179,7 @@ static struct ms_exchange *begin(const struct ms_listener *l, struct MHD_Connect
     x->http = l->http;
     x->listener = l;
     x->connection = connection;
+    ms_http_head_came(x);
     note_request(x, url, method);
     int status = 0;
     x->route = ms_http_route(x, method, url, &status);
@@ -250,6 +251,7 @@ static void completed(void *user, struct MHD_Connection *connection, void **stat
     struct ms_exchange *x = *state;
     (void)user, (void)connection, (void)why;
     if (!x) return;
+    ms_http_head_awaited(x);
     if (x->path) log_request(x);
     if (x->query) {
         ms_query_close(x->query);
@@ -271,6 +273,7 @@ int ms_http_open(struct ms_http *h, moire_error *err) {
     ms_zlib_open(&h->zlib, NULL);
     int rc = ms_mhd_open(&h->mhd, err);
     if (!rc) rc = ms_pool_open(&h->pool, err);
+    if (!rc) rc = ms_heads_open(&h->heads, MS_HEAD_SECONDS, err);
     return rc ? rc : ms_watch_open(&h->watch, err);
 }
 
@@ -278,22 +281,22 @@ int ms_http_listen(struct ms_http *h, int socket, int how, moire_error *err) {
     const bool by_tls = h->tls && how & MS_LISTEN_TCP;
     struct ms_listener *l = &h->listener[h->n];
     struct MHD_OptionItem tls[] = {
-        {MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)ms_http_tls_notify, l},
         {MHD_OPTION_HTTPS_CERT_CALLBACK, 0, (void *)(intptr_t)ms_http_tls_refuse},
         {MHD_OPTION_END, 0, NULL},
     };
-    if (!by_tls) tls[0] = tls[2]; /* which ends them */
+    if (!by_tls) tls[0] = tls[1]; /* which ends them */
     if (by_tls && h->mhd.is_feature_supported(MHD_FEATURE_TLS) != MHD_YES)
         return ms_fail(err, MOIRE_EUNSUPPORTED, "libmicrohttpd was built without TLS");
-    *l = (struct ms_listener){.http = h, .is_control = how & MS_LISTEN_CONTROL};
+    *l = (struct ms_listener){.http = h, .is_control = how & MS_LISTEN_CONTROL, .by_tls = by_tls};
     /* with epoll libmicrohttpd 0.9.75 spins until a client has ended its handshake */
     l->daemon = h->mhd.start_daemon(
         (by_tls ? MHD_USE_POLL : MHD_USE_EPOLL) | MHD_USE_INTERNAL_POLLING_THREAD | MHD_ALLOW_SUSPEND_RESUME |
             MHD_USE_ITC | (by_tls ? MHD_USE_TLS : 0),
-        0, NULL, NULL, handle, l, MHD_OPTION_LISTEN_SOCKET, socket, MHD_OPTION_NOTIFY_COMPLETED, completed, h,
-        MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-        (size_t)HEADER_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS,
-        MHD_OPTION_UNESCAPE_CALLBACK, ms_http_unescape, h, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
+        0, NULL, NULL, handle, l, MHD_OPTION_LISTEN_SOCKET, socket, MHD_OPTION_NOTIFY_CONNECTION,
+        ms_http_notify, l, MHD_OPTION_NOTIFY_COMPLETED, completed, h, MHD_OPTION_CONNECTION_LIMIT,
+        (unsigned)CONNECTIONS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_BYTES,
+        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)IDLE_SECONDS, MHD_OPTION_UNESCAPE_CALLBACK, ms_http_unescape,
+        h, MHD_OPTION_ARRAY, tls, MHD_OPTION_END);
     if (!l->daemon) return ms_fail(err, MOIRE_EIO, "the HTTP server does not start");
     h->n++;
     return MOIRE_OK;
@@ -332,6 +335,7 @@ void ms_http_close(struct ms_http *h, int seconds) {
     h->n = 0;
     ms_pool_close(&h->pool);
     ms_watch_close(&h->watch);
+    ms_heads_close(&h->heads);
     ms_mhd_close(&h->mhd);
     ms_zlib_close(&h->zlib);
 }

@@ -15,6 +15,7 @@
 #include "serve/net/request_log.h"
 #include "serve/net/tls.h"
 #include "serve/net/side_threads.h"
+#include "serve/http/http_heads.h"
 #include "serve/http/http_watch.h"
 #include "serve/http/mhd.h"
 #include "serve/page/live_page.h"
@@ -27,6 +28,7 @@ struct ms_listener {
     struct ms_http *http;
     struct MHD_Daemon *daemon;
     bool is_control; /* who loads and unloads comes this way */
+    bool by_tls;
 };
 
 struct ms_http {
@@ -37,6 +39,7 @@ struct ms_http {
     bool control_is_elsewhere; /* a listener of its own takes it */
     struct ms_pool pool;       /* for what is large */
     struct ms_watch watch;
+    struct ms_heads heads;
     struct ms_repository *repository;
     moire_runtime *runtime;
     size_t body_bytes; /* most of a request */
@@ -106,10 +109,16 @@ void ms_http_answer(struct ms_exchange *x, json_t *document);
 size_t ms_http_unescape(void *user, struct MHD_Connection *connection, char *text);
 bool ms_http_has_one_length(const struct ms_exchange *x);
 
-/* http_tls.c, for libmicrohttpd: a connection by TLS comes and goes; the certificate of one that was not
- * armed when it came, which has none. */
-void ms_http_tls_notify(void *listener, struct MHD_Connection *connection, void **keys,
-                        enum MHD_ConnectionNotificationCode what);
+/* http_connection.c, for libmicrohttpd: a connection comes and goes; and, of an exchange, its head has come,
+ * and the next one is awaited. */
+void ms_http_notify(void *listener, struct MHD_Connection *connection, void **context,
+                    enum MHD_ConnectionNotificationCode what);
+void ms_http_head_came(const struct ms_exchange *x);
+void ms_http_head_awaited(const struct ms_exchange *x);
+
+/* http_tls.c: the keys of a connection by TLS that comes; for libmicrohttpd, the certificate of one that was
+ * not armed when it came, which has none. */
+void *ms_http_tls_begin(const struct ms_http *http, struct MHD_Connection *connection);
 int ms_http_tls_refuse(gnutls_session_t session, const gnutls_datum_t *authorities, int n,
                        const gnutls_pk_algorithm_t *algorithms, int n_algorithms,
                        gnutls_pcert_st **certificate, unsigned *n_certificates, gnutls_privkey_t *key);

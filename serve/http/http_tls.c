@@ -6,17 +6,10 @@
  * credentials when its connection begins (ms_tls_arm); libmicrohttpd itself has none. */
 #include "serve/http/http.h"
 
-void ms_http_tls_notify(void *listener, struct MHD_Connection *connection, void **keys,
-                        enum MHD_ConnectionNotificationCode what) {
-    const struct ms_http *h = ((struct ms_listener *)listener)->http;
-    if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
-        ms_tls_disarm(h->tls, *keys);
-        *keys = NULL;
-        return;
-    }
+void *ms_http_tls_begin(const struct ms_http *h, struct MHD_Connection *connection) {
     const union MHD_ConnectionInfo *info =
         h->mhd.get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
-    *keys = info && info->tls_session ? ms_tls_arm(h->tls, info->tls_session) : NULL;
+    return info && info->tls_session ? ms_tls_arm(h->tls, info->tls_session) : NULL;
 }
 
 int ms_http_tls_refuse(gnutls_session_t session, const gnutls_datum_t *authorities, int n,
