@@ -12,7 +12,7 @@ static const struct mo_flag rows[] = {
      "JSON with models, their targets and shapes, and what flags say; flags count before it"},
     {"--load-model", "NAME", ON(SERVER), TO(load_models),
      "load this model at the start, with --model-control-mode explicit; again for each",
-     .room = MO_OPTION_ROOM},
+     .repeats = true, .room = MO_OPTION_ROOM},
     {"--exit-on-error", NULL, ON(SERVER), TO(exit_on_error),
      "end where a model of the start cannot be loaded"},
     {"--model-control-mode", "MODE", ON(SERVER), TO(control_mode),
