@@ -6,6 +6,11 @@ not and sends 10x, in turns.  Every request must have an answer that the protoco
 as it was, and afterwards serve as before.  Latencies are printed, never asserted:
 
     check_overload.py --moire build/moire --seconds 3 --rounds 5      # also: the 99th percentiles and their ratio
+
+Then one model alone, on a server whose memory is capped: what is answered in time at its capacity, and at ten times
+that load.  What is refused must be refused in words, and the server must not grow.
+
+    check_overload.py --moire build/moire --only goodput --seconds 60
 """
 import argparse
 import http.client
@@ -13,6 +18,7 @@ import json
 import multiprocessing
 import os
 import random
+import resource
 import struct
 import subprocess
 import sys
@@ -20,6 +26,7 @@ import tempfile
 import time
 
 import numpy
+import onnx
 import tritonclient.grpc
 
 from serve_bed import Bed, images
@@ -145,37 +152,149 @@ def check(got, behaves):
         assert set(got[name][1]) == {200}, (name, got[name][1])
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--moire", default="build/moire")
-    parser.add_argument("--seconds", type=float, default=2)
-    parser.add_argument("--rounds", type=int, default=2)
-    o = parser.parse_args()
+# --- one model, ten times what it can do ---
+LIMITED, TARGET_MS, MEMORY_MIB, LANES = "work", 100, 256, 4
+
+
+def make_work(folder):
+    """16 KiB in and out, some 20 ms on one core: so that the client, too, can do ten times as much."""
+    wide = numpy.random.default_rng(1).standard_normal((64, 1024)).astype("f4") / 64
+    nodes = []
+    for i in range(50):
+        nodes += [onnx.helper.make_node("MatMul", ["input" if i == 0 else f"r{i - 1}", "wide"], [f"m{i}"]),
+                  onnx.helper.make_node("MatMul", [f"m{i}", "narrow"], [f"n{i}"]),
+                  onnx.helper.make_node("Relu", [f"n{i}"], ["output" if i == 49 else f"r{i}"])]
+    weights = [onnx.numpy_helper.from_array(w, n) for w, n in ((wide, "wide"), (wide.T.copy(), "narrow"))]
+    ends = [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [1, 64, 64]) for n in ("input", "output")]
+    graph = onnx.helper.make_graph(nodes, LIMITED, ends[:1], ends[1:], weights)
+    os.makedirs(os.path.join(folder, LIMITED, "1"))
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 13)], ir_version=8),
+              os.path.join(folder, LIMITED, "1", "model.onnx"))
+    with open(os.path.join(folder, LIMITED, "config.pbtxt"), "w", encoding="utf-8") as f:
+        f.write('parameters { key: "qos_ms" value { string_value: "%d" } }\n'
+                'parameters { key: "admission" value { string_value: "predicted" } }\n' % TARGET_MS)
+
+
+def capped():
+    """Data, and with it every private page that may be written, as a memory limit of a container would hold it."""
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_MIB << 20, MEMORY_MIB << 20))
+
+
+def offer(port, rate, seconds, seed, out):
+    """Each request at its moment, over gRPC, whatever became of those before."""
+    x = numpy.ones((1, 64, 64), "f4")
+    g = tritonclient.grpc.InferenceServerClient(f"127.0.0.1:{port}")
+    t = tritonclient.grpc.InferInput("input", list(x.shape), "FP32")
+    t.set_data_from_numpy(x)
+    n, in_time, ended = 0, [], {}
+
+    def done(began, error):
+        key = "ok" if error is None else str(error.status()).rsplit(".", 1)[-1]
+        ended[key] = ended.get(key, 0) + 1
+        if error is None and time.monotonic() - began <= TARGET_MS / 1000:
+            in_time.append(began)
+
+    for at in open_loop(rate, seconds, seed):
+        g.async_infer(LIMITED, [t], lambda result, error, at=at: done(at, error))
+        n += 1
+    end = time.monotonic() + 60
+    while sum(ended.values()) < n and time.monotonic() < end:
+        time.sleep(0.01)
+    out.put((n, len(in_time), ended))
+
+
+def offered(bed, rate, seconds, seed):
+    out = multiprocessing.Queue()
+    p = multiprocessing.Process(target=offer, args=(bed.grpc_port, rate, seconds, seed, out))
+    p.start()
+    n, in_time, ended = out.get(timeout=seconds + 120)
+    p.join()
+    assert sum(ended.values()) == n, f"{n - sum(ended.values())} calls without an answer"
+    assert set(ended) <= {"ok", "RESOURCE_EXHAUSTED", "UNAVAILABLE", "DEADLINE_EXCEEDED"}, ended
+    return {"offered_per_s": round(rate, 1), "in_time_per_s": round(in_time / seconds, 2), "ended": ended,
+            "resident_MiB": round(resident(bed), 1)}
+
+
+def capacity(bed, seconds):
+    """Requests/s of as many clients as keep it busy, each with one under way."""
+    out = multiprocessing.Queue()
+
+    def ask():
+        body, headers = binary_body(numpy.ones((1, 64, 64), "f4"))
+        c, n, end = http.client.HTTPConnection("127.0.0.1", bed.http_port, timeout=60), 0, time.monotonic() + seconds
+        while time.monotonic() < end:
+            c.request("POST", f"/v2/models/{LIMITED}/infer", body, headers)
+            n += c.getresponse().read() is not None
+        out.put(n)
+
+    people = [multiprocessing.Process(target=ask) for _ in range(LANES)]
+    for p in people:
+        p.start()
+    total = sum(out.get(timeout=seconds + 60) for _ in people)
+    for p in people:
+        p.join()
+    return total / seconds
+
+
+def goodput(moire, folder, seconds):
+    bed = Bed(moire, folder, "--threads", "1", before=capped)  # the other core is the client's
+    try:
+        bed.wait(180)
+        capacity(bed, 2)  # sizes of batches are prepared
+        most = capacity(bed, max(2, seconds / 4))
+        calm = offered(bed, 0.8 * most, seconds, 1)
+        rows = [offered(bed, 10 * most, seconds, 2 + k) for k in range(2)]
+        assert rows[1]["resident_MiB"] - rows[0]["resident_MiB"] <= 16, rows
+        assert rows[1]["ended"].get("ok", 0) > 0 and sum(rows[1]["ended"].values()) > rows[1]["ended"]["ok"], rows
+    finally:
+        assert bed.stop() == 0
+    best = max(calm["in_time_per_s"], 1e-9)
+    print(json.dumps({"capped_MiB": MEMORY_MIB, "closed_loop_per_s": round(most, 2), "calm": calm, "tenfold": rows,
+                      "goodput_ratio": round(min(r["in_time_per_s"] for r in rows) / best, 3)}))
+    print("ok      ten times the load was answered or refused in words, in as much memory")
+
+
+def neighbours(o, folder):
     times, sizes, ok = {True: {n: [] for n in QUIET}, False: {n: [] for n in QUIET}}, [], []
-    with tempfile.TemporaryDirectory() as folder:
-        make_repository(os.path.abspath(o.moire), folder)
-        bed = Bed(os.path.abspath(o.moire), folder)
-        try:
-            bed.wait(180)
-            for k in range(4):
-                side_by_side(bed, False, max(2, o.seconds), k)  # sizes of batches are prepared
-            for k in range(o.rounds):
-                for behaves in (True, False):
-                    got = side_by_side(bed, behaves, o.seconds, 100 * k + behaves)
-                    check(got, behaves)
-                    ok.append((behaves, got["noisy"][1]))
-                    for name in QUIET:
-                        times[behaves][name] += got[name][0]
-                sizes.append(resident(bed))
-            assert sizes[-1] - sizes[0] <= 16, f"it grows: {sizes} MiB"
-        finally:
-            assert bed.stop() == 0
+    bed = Bed(os.path.abspath(o.moire), folder)
+    try:
+        bed.wait(180)
+        for k in range(4):
+            side_by_side(bed, False, max(2, o.seconds), k)  # sizes of batches are prepared
+        for k in range(o.rounds):
+            for behaves in (True, False):
+                got = side_by_side(bed, behaves, o.seconds, 100 * k + behaves)
+                check(got, behaves)
+                ok.append((behaves, got["noisy"][1]))
+                for name in QUIET:
+                    times[behaves][name] += got[name][0]
+            sizes.append(resident(bed))
+        assert sizes[-1] - sizes[0] <= 16, f"it grows: {sizes} MiB"
+    finally:
+        assert bed.stop() == 0
     for name in QUIET:
         calm, loud = (numpy.percentile(times[b][name], [50, 99]) * 1000 for b in (True, False))
         print(json.dumps({"tenant": name, "requests": len(times[False][name]), "calm_ms": [round(v, 2) for v in calm],
                           "loud_ms": [round(v, 2) for v in loud], "p99_ratio": round(loud[1] / calm[1], 3)}))
     print(json.dumps({"resident_MiB": [round(s, 1) for s in sizes], "last_outcomes": ok[-1][1]}))
     print("ok      every request was answered, and the server stayed as large as it was")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--moire", default="build/moire")
+    parser.add_argument("--seconds", type=float, default=2)
+    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--only", choices=("neighbours", "goodput"))
+    o = parser.parse_args()
+    if o.only != "goodput":
+        with tempfile.TemporaryDirectory() as folder:
+            make_repository(os.path.abspath(o.moire), folder)
+            neighbours(o, folder)
+    if o.only != "neighbours":
+        with tempfile.TemporaryDirectory() as folder:
+            make_work(folder)
+            goodput(os.path.abspath(o.moire), folder, o.seconds)
     return 0
 
 
