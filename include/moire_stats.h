@@ -134,6 +134,7 @@ typedef struct moire_runtime_stats {
     int64_t spilled_bytes;     /* of such buffers, free ones too */
     int64_t arenas_most;       /* bytes of arenas and buffers together, at their highest so far */
     int64_t spills;            /* so far */
+    int64_t stucks;            /* blocks and callbacks that were stuck (moire_stuck()), so far */
 } moire_runtime_stats;
 /* Statistics of a runtime since it was made.  *out is the caller's, out->size set.
  * Returns: MOIRE_OK; MOIRE_EINVAL: an argument is NULL, or out->size is none; MOIRE_EFORKED. */
@@ -178,6 +179,32 @@ typedef struct moire_block_row {
  * NULL and room is not 0; MOIRE_ENOMEM; MOIRE_EFORKED. */
 MOIRE_API int moire_recent_blocks(moire_runtime *runtime, int64_t since_ns, moire_block_row *rows, int room,
                                   int *n, moire_error *err);
+
+/* --- what is stuck --------------------------------------------------------------------------------------
+ */
+enum moire_stuck_kind {
+    MOIRE_STUCK_BLOCK = 1,    /* layers do not end: a kernel hangs, or its thread stands still */
+    MOIRE_STUCK_CALLBACK = 2, /* a callback does not return */
+    MOIRE_STUCK_DEVICE = 3    /* all that the tenant may run on is lost: every GPU, where it is device_only */
+};
+
+typedef struct moire_stuck_row {
+    uint64_t tenant;            /* its id */
+    int kind;                   /* enum moire_stuck_kind */
+    int unit;                   /* core, or first unit of a GPU, that does not come back; -1: of none */
+    int first_layer, end_layer; /* of a block: the layer after its last; else 0 */
+    int64_t overdue_ns;         /* by how long, of a block and a callback */
+} moire_stuck_row;
+/* Lists what does not come back now: blocks that are overdue by half a second and by ten times their
+ * predicted time, callbacks that have not returned for half a second, and lost devices.  At most `room` of
+ * them go into rows (NULL when room is 0), which are the caller's, and how many there are into *n.
+ * *cores_left (NULL: not asked for) is how many of the runtime's cores can still serve: 0 where nothing is
+ * served.  A tenant in the list may still be served on other cores, and goes on when the block or callback
+ * ends; the log has a line with its name then, and one when it is found to be stuck.  Cheap, for whoever is
+ * asked whether the tenant is ready.  Returns: MOIRE_OK, also when *n > room; MOIRE_EINVAL: runtime or n is
+ * NULL, room is negative, or rows is NULL and room is not 0; MOIRE_ENOMEM; MOIRE_EFORKED. */
+MOIRE_API int moire_stuck(moire_runtime *runtime, moire_stuck_row *rows, int room, int *n, int *cores_left,
+                          moire_error *err);
 
 /* --- energy --------------------------------------------------------------------------------------------- */
 /* Joules of a part of the machine since the runtime's first call of moire_energy().  A measured one is of

@@ -69,7 +69,8 @@ static int make_scheduler(struct mo_device *d, const struct mo_device_config *c,
                           const struct mo_device_about *about, moire_error *err) {
     d->tenants = mo_alloc(c->env, (size_t)c->max_tenants * sizeof *d->tenants);
     if (c->events) d->events = mo_events_create(c->env, d->n_units + MO_RINGS_EXTRA, c->events);
-    if (!d->tenants || (c->events && !d->events))
+    d->stuck = mo_alloc(c->env, (size_t)d->n_units * sizeof *d->stuck);
+    if (!d->tenants || !d->stuck || (c->events && !d->events))
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for an engine of %d units", d->n_units);
     d->ops = core_calls;
     d->clock = c->clock;
@@ -141,6 +142,7 @@ void mo_device_destroy(struct mo_device *d) {
     mo_sched_destroy(d->sched);
     mo_events_destroy(d->events);
     mo_free(env, d->tenants);
+    mo_free(env, d->stuck);
     mo_free(env, d);
 }
 

@@ -28,6 +28,8 @@ struct mo_model_ops {
     /* Delivers; called without a lock.  The instance may be used until it returns, then it serves another
      * query. */
     void (*answer)(void *model, const struct mo_answer *answer);
+    /* May be NULL.  What the log calls it.  The device's lock is held. */
+    const char *(*name)(const void *model);
     /* The query is gone for good, after its answer and its last block: `user` may be reused.  The device's
      * lock is held, so this must be short and must not call back. */
     void (*release)(void *model, void *user);
@@ -96,6 +98,8 @@ struct mo_device_calls {
     /* No lock is held.  A closed tenant of which nothing runs: frees what admit() has loaded.  May be NULL.
      */
     void (*forget)(void *self, int tenant);
+    /* The lock is held.  Whether nothing can run on any unit: the device has failed.  NULL: it does not. */
+    bool (*is_lost)(void *self);
     /* No lock is held.  CPU time of its threads so far.  NULL: none to speak of. */
     int64_t (*cpu_ns)(void *self);
 };
@@ -132,6 +136,22 @@ struct mo_device_now {
 };
 /* tenant: the device's own number, -1 = of all. */
 void mo_device_now(struct mo_device *device, int tenant, struct mo_device_now *out);
+
+/* device_stuck.c: a block or callback that does not come back. */
+struct mo_stuck {
+    uint64_t owner; /* struct mo_device_tenant */
+    int64_t ns;     /* by how long it is overdue */
+    int kind;       /* enum moire_stuck */
+    int begin, end; /* layers of a block */
+    int unit;       /* its lead, or whose thread; -1: of none */
+};
+/* Puts them into `out` behind the *n that are there; those that have no room are counted.  Returns: the units
+ * that nothing else can run on because of them. */
+int mo_device_stuck(struct mo_device *device, struct mo_stuck *out, int room, int *n);
+/* How many there were so far. */
+int64_t mo_device_stucks(struct mo_device *device);
+/* Nothing can run there: the device has failed. */
+bool mo_device_is_lost(struct mo_device *device);
 
 int mo_device_units(const struct mo_device *device);
 /* Whether a tenant is open there. */

@@ -23,6 +23,20 @@ struct mo_device_line {
     char text[MO_DEVICE_LINE];
 };
 
+/* An answer that its owner is being given: on the stack of the thread that does, in a list under the lock. */
+struct mo_delivery {
+    struct mo_delivery *next;
+    int tenant, unit; /* unit: whose thread that is; -1: the service thread */
+    int64_t since;
+    bool said; /* the log has a line of it */
+};
+
+/* A stuck block that the log has a line of, by its lead; start 0: none. */
+struct mo_stuck_block {
+    int64_t start;
+    char name[100];
+};
+
 struct mo_device {
     const struct mo_env *env;
     const struct mo_device_calls *calls;
@@ -38,7 +52,11 @@ struct mo_device {
     int number; /* its place in the engine, which handles carry */
     int64_t timer_at, since, cpu_before;
     struct mo_query_list resolved;
-    int n_late;                                  /* units that are still inside of a block that has ended */
+    int n_late;                     /* units that are still inside of a block that has ended */
+    struct mo_delivery *deliveries; /* answers that are being given */
+    struct mo_stuck_block *stuck;   /* by unit, n_stuck of them in use */
+    int n_stuck;
+    int64_t stucks;                              /* blocks and callbacks that were stuck so far */
     int taken_over;                              /* open queries that another device has failed */
     struct mo_device_line line[MO_DEVICE_LINES]; /* what was said under the lock, oldest first */
     int n_lines;
@@ -73,6 +91,11 @@ static inline uint64_t mo_device_tag(const struct mo_device *device, uint64_t ha
 }
 /* The service thread's function. */
 void *mo_device_serve(void *device);
+/* device_stuck.c, under the lock.  An answer is about to be given to its owner; the owner has returned; what
+ * is stuck gets its line in the log, and what goes on. */
+void mo_device_deliveries_add(struct mo_device *device, struct mo_delivery *at, int tenant, int unit);
+void mo_device_deliveries_remove(struct mo_device *device, struct mo_delivery *at);
+void mo_device_note_stuck(struct mo_device *device);
 /* Without the lock: writes what was said under it. */
 void mo_device_write_lines(struct mo_device *device);
 
@@ -85,8 +108,9 @@ void mo_device_leave_answers(struct mo_device *device);
 /* Under the lock: a line for the log, which the service thread writes without it. */
 void mo_device_say(struct mo_device *device, int level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* Lets the lock go as mo_device_drop(), and delivers what is due on this thread, which owns `ring`. */
-void mo_device_drop_and_deliver(struct mo_device *device, struct mo_ring *ring);
+/* Lets the lock go as mo_device_drop(), and delivers what is due on this thread, which is a unit's and owns
+ * `ring`. */
+void mo_device_drop_and_deliver(struct mo_device *device, struct mo_ring *ring, int unit);
 /* Tells threads that wait for a change of the core's state; after the lock was let go. */
 void mo_device_note_change(struct mo_device *device);
 /* Sleeps until `done` holds, which is asked under the lock. */

@@ -73,22 +73,26 @@ static bool next_answer(struct mo_device *d, int *slot, struct mo_device_model *
 }
 
 /* The query's owner has returned from its answer. */
-static void answered(struct mo_device *d, int slot) {
+static void answered(struct mo_device *d, int slot, struct mo_delivery *at) {
     mo_device_take(d);
+    mo_device_deliveries_remove(d, at);
     if (mo_sched_queries(d->sched)->record[slot].known) d->taken_over--;
     mo_sched_answered(d->sched, slot, mo_now(d->env));
     d->calls->leave(d->self);
     mo_device_note_change(d);
 }
 
-/* Delivers all answers that are due; called without the lock, on a thread that owns `ring`. */
-static void deliver(struct mo_device *d, struct mo_ring *ring) {
+/* Delivers all answers that are due; called without the lock, on a thread that owns `ring`: a unit's, or the
+ * service thread (-1). */
+static void deliver(struct mo_device *d, struct mo_ring *ring, int unit) {
+    struct mo_delivery delivery;
     struct mo_device_model tenant;
     struct mo_answer answer;
     int slot, id;
     for (;;) {
         mo_device_take(d);
         bool any = next_answer(d, &slot, &tenant, &id, &answer);
+        if (any) mo_device_deliveries_add(d, &delivery, id, unit);
         d->calls->leave(d->self);
         if (!any) return;
         const uint64_t query = answer.query;
@@ -97,15 +101,16 @@ static void deliver(struct mo_device *d, struct mo_ring *ring) {
         mo_probe_query_answer(query, id, answer.code, answer.end - answer.arrival);
         tenant.ops->answer(tenant.model, &answer);
         mo_event_put(ring, mo_now(d->env), MO_LOG_CALLBACK_OUT, query, id, answer.code, 0, 0);
-        answered(d, slot);
+        answered(d, slot, &delivery);
     }
 }
 
-void mo_device_drop_and_deliver(struct mo_device *d, struct mo_ring *ring) {
+void mo_device_drop_and_deliver(struct mo_device *d, struct mo_ring *ring, int unit) {
     bool due = d->resolved.first >= 0;
+    if (d->n_stuck) mo_device_note_stuck(d);
     d->calls->leave(d->self);
     mo_device_note_change(d);
-    if (due) deliver(d, ring);
+    if (due) deliver(d, ring, unit);
 }
 
 /* --- the log -------------------------------------------------------------------------------------------- */
@@ -148,12 +153,13 @@ void *mo_device_serve(void *arg) {
             d->timer_at = MO_NEVER;
             mo_sched_timer(d->sched, mo_now(d->env));
         }
+        mo_device_note_stuck(d);
         int64_t wake = d->timer_at == MO_NEVER ? 0 : d->timer_at;
         bool due = d->resolved.first >= 0, stop = d->stop, lines = d->n_lines > 0;
         d->calls->leave(d->self);
         if (lines) mo_device_write_lines(d);
         if (due)
-            deliver(d, ring);
+            deliver(d, ring, -1);
         else if (stop)
             return NULL;
         else

@@ -56,6 +56,10 @@ static struct mo_device *device_of(const struct mo_engine *e, int tenant) {
     return e->device[tenant >> TENANT_BITS];
 }
 
+int mo_engine_device_of(int tenant) {
+    return tenant >> TENANT_BITS;
+}
+
 int mo_engine_index(int tenant) {
     return tenant & ((1 << TENANT_BITS) - 1);
 }

@@ -37,7 +37,8 @@ int mo_engine_open(struct mo_engine *engine, int device, const struct mo_device_
                    moire_error *err);
 /* Resolves what is open with `code`, waits until every slot is free, forgets the tenant. */
 void mo_engine_close(struct mo_engine *engine, int tenant, int code);
-/* Its number in the scheduler core and the events of its device. */
+/* Which device it was opened on; its number in the scheduler core and the events of that. */
+int mo_engine_device_of(int tenant);
 int mo_engine_index(int tenant);
 
 /* arrival 0: now.  user is what answer() and release() of the tenant's model get. */

@@ -145,7 +145,7 @@ static void come_back(struct part *p, enum mo_claims_end end) {
     const int lead = late ? -1 : block->run.lead;
     go_out(block, p->core);
     mo_sched_cores_back(d->sched, lead, &core, now);
-    mo_device_drop_and_deliver(d, p->ring);
+    mo_device_drop_and_deliver(d, p->ring, p->core);
 }
 
 /* Whether one of the others is still in the block. */
@@ -191,7 +191,7 @@ static void complete(struct part *p, int code) {
     const int n_late = mo_cores_count(&late);
     d->n_late += n_late;
     mo_sched_block_done(d->sched, lead, ran, code, from, end, n_late ? &late : NULL, end);
-    mo_device_drop_and_deliver(d, p->ring);
+    mo_device_drop_and_deliver(d, p->ring, p->core);
 }
 
 /* Gives the others time to get out. */

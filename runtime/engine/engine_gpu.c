@@ -148,6 +148,14 @@ static void prepare(void *self, int64_t expected_ns) {
     mo_engine_gpu_ring(g);
 }
 
+static bool is_lost(void *self) {
+    const struct mo_engine_gpu *g = self;
+    int lost = 0;
+    for (int i = 0; i < g->gpus.n_gpus; i++)
+        lost += g->lost[i];
+    return lost == g->gpus.n_gpus;
+}
+
 /* --- blocks that end ------------------------------------------------------------------------------------ */
 /* The core hears of it before the block's own end, so that nothing begins there any more. */
 static void note_failure(struct mo_engine_gpu *g, const struct mo_gpu_work *w, int code, const char *message,
@@ -310,6 +318,7 @@ const struct mo_device_calls mo_engine_gpus = {
     .prepare = prepare,
     .released = released,
     .leave = leave,
+    .is_lost = is_lost,
     .admit = mo_engine_gpu_admit,
     .forget = mo_engine_gpu_forget,
 };

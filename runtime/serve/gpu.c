@@ -271,8 +271,11 @@ static int open_in_engine(struct mo_serve_gpu *s, const moire_tenant_config *c,
     for (int i = 0; i < s->n_outputs; i++)
         if (p->program[0]->outputs[i].bytes > t.output_bytes)
             t.output_bytes = p->program[0]->outputs[i].bytes;
-    const struct mo_device_tenant tenant = {
-        .sched = s->serving, .ops = &mo_serve_gpu_model, .model = s, .programs = &t};
+    const struct mo_device_tenant tenant = {.sched = s->serving,
+                                            .ops = &mo_serve_gpu_model,
+                                            .model = s,
+                                            .programs = &t,
+                                            .owner = s->tenant->number};
     const struct mo_place place = {.calls = &mo_place_on_gpus, .self = s};
     return mo_tenant_open_place(s->tenant, d->number, &tenant, &place, err);
 }

@@ -136,4 +136,8 @@ static void release(void *model, void *user) {
     give(model, user);
 }
 
-const struct mo_model_ops mo_serve_gpu_model = {.answer = answer, .release = release};
+static const char *name(const void *model) {
+    return ((const struct mo_serve_gpu *)model)->tenant->name;
+}
+
+const struct mo_model_ops mo_serve_gpu_model = {.answer = answer, .name = name, .release = release};

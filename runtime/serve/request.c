@@ -215,8 +215,13 @@ static int model_version(void *model, int instance, int layer) {
     return mo_instance_picked(t->instances[instance], layer);
 }
 
+static const char *model_name(const void *model) {
+    return ((const moire_tenant *)model)->name;
+}
+
 const struct mo_model_ops mo_serve_model = {
     .answer = model_answer,
+    .name = model_name,
     .release = model_release,
     .begin = model_begin,
     .hold = model_hold,

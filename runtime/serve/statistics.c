@@ -134,6 +134,7 @@ static void look_at_engine(const moire_runtime *rt, moire_runtime_stats *s) {
         add_now(&now, &s->waiting, &s->paused, &s->blocks);
         *(d == rt->cores ? &s->cores : &s->units) += mo_device_units(d);
         *(d == rt->cores ? &s->cores_held : &s->units_held) += now.units;
+        s->stucks += mo_device_stucks(d);
         if (d != rt->cores) continue;
         s->pressure = now.pressure[MO_PRESSURE_CACHE];
         s->pace = now.pace;

@@ -7,6 +7,7 @@
 #include "health.pb-c.h"
 #include "serve/grpc/grpc.h"
 #include "serve/protocol/fault.h"
+#include "serve/repository/stuck_models.h"
 
 typedef Grpc__Health__V1__HealthCheckResponse response;
 enum {
@@ -24,11 +25,14 @@ static bool is_draining(const struct ms_item *item) {
 }
 
 bool ms_health_of_server(const struct ms_item *item) {
-    return !is_draining(item) && ms_repository_is_ready(door_of(item)->repository);
+    struct ms_repository *r = door_of(item)->repository;
+    char why[MS_STUCK_WHY];
+    return !is_draining(item) && ms_repository_is_ready(r) && !ms_stuck_server(r, why);
 }
 
 bool ms_health_of_model(const struct ms_item *item, struct ms_model *m) {
-    const bool ready = !is_draining(item) && ms_model_state(m) == MS_READY;
+    char why[MS_STUCK_WHY];
+    const bool ready = !is_draining(item) && ms_model_state(m) == MS_READY && !ms_stuck_model(m, why);
     ms_repository_give(m);
     return ready;
 }

@@ -3,13 +3,22 @@
 #include <string.h>
 #include "serve/http/http.h"
 #include "serve/protocol/fault.h"
+#include "serve/repository/stuck_models.h"
 
 void ms_http_live(struct ms_exchange *x) {
     x->status = 200;
 }
 
+/* 200 or 400; a body says why where a worker does not come back. */
+static void answer_ready(struct ms_exchange *x, bool ready, const char *why) {
+    if (*why) ms_http_answer(x, json_pack("{s:s}", "error", why));
+    x->status = ready && !*why && !atomic_load(&x->http->draining) ? 200 : 400;
+}
+
 void ms_http_ready(struct ms_exchange *x) {
-    x->status = !atomic_load(&x->http->draining) && ms_repository_is_ready(x->http->repository) ? 200 : 400;
+    char why[MS_STUCK_WHY];
+    ms_stuck_server(x->http->repository, why);
+    answer_ready(x, ms_repository_is_ready(x->http->repository), why);
 }
 
 void ms_http_model_ready(struct ms_exchange *x) {
@@ -19,7 +28,9 @@ void ms_http_model_ready(struct ms_exchange *x) {
         ms_http_fail(x, &err);
         return;
     }
-    x->status = !atomic_load(&x->http->draining) && ms_model_state(m) == MS_READY ? 200 : 400;
+    char why[MS_STUCK_WHY];
+    ms_stuck_model(m, why);
+    answer_ready(x, ms_model_state(m) == MS_READY, why);
     ms_repository_give(m);
 }
 

@@ -55,7 +55,10 @@ static double cores(const struct ms_model_look *m) {
     return m->cores;
 }
 static double ready(const struct ms_model_look *m) {
-    return m->state == MS_READY;
+    return m->state == MS_READY && !*m->stuck;
+}
+static double stuck(const struct ms_model_look *m) {
+    return *m->stuck != 0;
 }
 
 static void write_values(const struct ms_look *l, struct ms_bytes *to) {
@@ -77,7 +80,8 @@ static void write_values(const struct ms_look *l, struct ms_bytes *to) {
         {"moire_queue_depth", "gauge", "Queries that wait for their first block.", waiting},
         {"moire_model_cores_held", "gauge", "Cores under a block of the model.", cores},
         {"moire_target_seconds", "gauge", "Latency target, 0: none.", target},
-        {"moire_model_ready", "gauge", "1 where the model takes requests.", ready},
+        {"moire_model_ready", "gauge", "1 where the model takes requests and nothing of it is stuck.", ready},
+        {"moire_model_stuck", "gauge", "1 where a block or callback of the model does not come back.", stuck},
     };
     for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
         ms_exposition_head(to, rows[k].name, rows[k].type, rows[k].help);
@@ -230,7 +234,7 @@ static void write_histograms(const struct ms_look *l, struct ms_bytes *to) {
 }
 
 /* --- the runtime --- */
-static void write_runtime(const moire_runtime_stats *s, struct ms_bytes *to) {
+static void write_runtime(const moire_runtime_stats *s, bool all_stuck, struct ms_bytes *to) {
     const struct {
         const char *name, *type, *help;
         double value;
@@ -242,6 +246,9 @@ static void write_runtime(const moire_runtime_stats *s, struct ms_bytes *to) {
         {"moire_uptime_seconds", "gauge", "Since the runtime was made.", (double)s->uptime_ns / 1e9},
         {"moire_blocks_total", "counter", "Blocks that were started.", (double)s->blocks_run},
         {"moire_stalls_total", "counter", "Blocks that were late by far.", (double)s->stalls},
+        {"moire_stuck_total", "counter", "Blocks and callbacks that did not come back in time.",
+         (double)s->stucks},
+        {"moire_server_stuck", "gauge", "1 where no core is left to serve.", all_stuck},
         {"moire_spills_total", "counter", "Paused queries whose activations made room for another's.",
          (double)s->spills},
     };
@@ -264,7 +271,7 @@ void ms_exposition_write(struct ms_repository *repository, moire_runtime *runtim
     write_histograms(&look, to);
     write_kernels(&look, to);
     write_memory(&look, to);
-    write_runtime(&look.runtime, to);
+    write_runtime(&look.runtime, look.stuck, to);
     if (nv) ms_exposition_nv(&look, to);
     ms_look_close(&look);
 }

@@ -49,11 +49,12 @@ static void write_model(const struct ms_model_look *m, struct ms_bytes *to) {
     ms_bytes_print(to, "{");
     write_text(to, "name", m->name);
     write_text(to, "version", m->version);
-    write_text(to, "state", ms_state_name(m->state));
-    write_text(to, "reason", m->reason);
+    write_text(to, "state", ms_state_name(*m->stuck ? MS_UNAVAILABLE : m->state));
+    write_text(to, "reason", *m->stuck ? m->stuck : m->reason);
     write_text(to, "class", m->cls == MOIRE_BEST_EFFORT ? "best-effort" : "latency-critical");
-    ms_bytes_print(to, "\"target_ms\":%.6g,\"priority\":%d,\"below\":%s,", (double)m->qos_ns / 1e6,
-                   m->priority, m->below ? "true" : "false");
+    ms_bytes_print(to, "\"target_ms\":%.6g,\"priority\":%d,\"below\":%s,\"stuck\":%s,",
+                   (double)m->qos_ns / 1e6, m->priority, m->below ? "true" : "false",
+                   *m->stuck ? "true" : "false");
     write_shares(m, to);
     ms_bytes_print(to, "\"pending\":%" PRId64 ",\"waiting\":%d,\"running\":%d,\"cores\":%d,",
                    m->tally.pending, m->waiting, m->running, m->cores);
@@ -116,7 +117,7 @@ void ms_live_write(struct ms_repository *repository, moire_runtime *runtime, int
     ms_bytes_print(to, "{");
     write_text(to, "version", moire_version());
     ms_bytes_print(to, "\"goal\":%g,\"ready\":%s,", MS_GOAL,
-                   ms_repository_is_ready(repository) ? "true" : "false");
+                   ms_repository_is_ready(repository) && !look.stuck ? "true" : "false");
     write_server(&look.runtime, to);
     write_loads(runtime, to);
     write_bounds(to);

@@ -51,10 +51,12 @@ static void add_tenants(struct ms_model_look *l, struct ms_model *m, moire_tenan
     pthread_mutex_unlock(&m->repository->lock);
 }
 
-static void look_at(struct ms_model_look *l, struct ms_model *m, int64_t now_ns, moire_tenant_stats *room) {
+static void look_at(struct ms_model_look *l, struct ms_model *m, int64_t now_ns, const struct ms_stuck *stuck,
+                    moire_tenant_stats *room) {
     memcpy(l->name, m->found.name, sizeof l->name);
     memcpy(l->version, m->found.version, sizeof l->version);
     memcpy(l->reason, m->reason, sizeof l->reason);
+    ms_stuck_is(stuck, m, l->stuck);
     l->qos_ns = m->settings.qos_ns;
     l->cls = m->settings.cls;
     l->priority = m->settings.priority;
@@ -71,13 +73,16 @@ static void look_at(struct ms_model_look *l, struct ms_model *m, int64_t now_ns,
 bool ms_look_open(struct ms_repository *r, moire_runtime *runtime, struct ms_look *out) {
     struct ms_model *all[MS_MODELS];
     moire_tenant_stats *room = malloc(sizeof *room);
+    struct ms_stuck stuck;
+    ms_stuck_look(r, &stuck);
+    out->stuck = stuck.all;
     ms_repository_take_all(r, all, &out->n);
     out->now_ns = moire_now(runtime);
     out->model = calloc((size_t)out->n + 1, sizeof *out->model);
     out->runtime = (moire_runtime_stats){.size = sizeof out->runtime};
     const bool ok = room && out->model && !moire_runtime_get_stats(runtime, &out->runtime, NULL);
     for (int i = 0; i < out->n; i++) {
-        if (ok) look_at(&out->model[i], all[i], out->now_ns, room);
+        if (ok) look_at(&out->model[i], all[i], out->now_ns, &stuck, room);
         ms_repository_give(all[i]);
     }
     free(room);

@@ -3,6 +3,7 @@
 #ifndef MS_LOOK_H
 #define MS_LOOK_H
 #include "serve/repository/repository.h"
+#include "serve/repository/stuck_models.h"
 
 struct ms_model_look {
     char name[MS_NAME], version[MS_VERSION], reason[sizeof((struct ms_model *)0)->reason];
@@ -11,8 +12,9 @@ struct ms_model_look {
     enum moire_class cls;
     int priority;
     struct ms_tally tally;
-    struct ms_share lately; /* in the last minute */
-    bool below;             /* it has a target, and misses it too often */
+    struct ms_share lately;   /* in the last minute */
+    char stuck[MS_STUCK_WHY]; /* what of it does not come back; "": all does */
+    bool below;               /* it has a target, and misses it too often */
     /* of its tenants together */
     uint64_t tenant[MS_BINDINGS]; /* their ids */
     int n_tenants;
@@ -26,6 +28,7 @@ struct ms_look {
     struct ms_model_look *model;
     int n;
     moire_runtime_stats runtime;
+    bool stuck; /* no core is left to serve */
     int64_t now_ns;
 };
 

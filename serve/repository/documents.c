@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "serve/protocol/fault.h"
+#include "serve/repository/stuck_models.h"
 
 /* Takes a model that is ready. */
 static int take_ready(struct ms_repository *r, const char *name, const char *version, struct ms_model **m,
@@ -221,16 +222,22 @@ static void add_others(const struct ms_repository *r, json_t *list) {
 
 json_t *ms_document_index(struct ms_repository *r, bool ready) {
     struct ms_model *all[MS_MODELS];
+    struct ms_stuck stuck;
     int n;
     json_t *list = json_array();
+    ms_stuck_look(r, &stuck);
     ms_repository_take_all(r, all, &n);
     for (int i = 0; i < n; i++) {
-        const enum ms_state state = ms_model_state(all[i]);
+        char why[MS_STUCK_WHY];
+        const bool is_stuck = ms_stuck_is(&stuck, all[i], why);
+        const enum ms_state state = is_stuck ? MS_UNAVAILABLE : ms_model_state(all[i]);
         if (!ready || state == MS_READY)
             json_array_append_new(list,
                                   json_pack("{s:s, s:s, s:s, s:s*}", "name", all[i]->found.name, "version",
                                             all[i]->found.version, "state", state_text(state), "reason",
-                                            *all[i]->reason ? all[i]->reason : NULL));
+                                            is_stuck          ? why
+                                            : *all[i]->reason ? all[i]->reason
+                                                              : NULL));
         ms_repository_give(all[i]);
     }
     if (!ready) add_others(r, list);

@@ -11,6 +11,7 @@ import concurrent.futures
 import gzip
 import json
 import os
+import queue
 import re
 import resource
 import signal
@@ -107,6 +108,39 @@ def slow_headers(bed, reference):
             s.close()
 
     beside(bed, reference, attack)
+
+
+class HeadsWithoutAnEnd:
+    """Clients that send a byte of the head of a request now and then, for ever: from before the other cases on, until
+    the server has had enough.  One has had an answer before, one has not, and one is in the path itself."""
+
+    def __init__(self, bed):
+        self.crowd = [connect(bed) for _ in range(3)]
+        self.crowd[1].sendall(LIVE)
+        assert self.crowd[1].recv(65536).startswith(b"HTTP/1.1 200")
+        self.crowd[0].sendall(b"GET /")
+        for s in self.crowd[1:]:
+            s.sendall(b"GET /v2/health/live HTTP/1.1\r\nx: ")
+        self.began, self.closed = time.monotonic(), []
+        self.thread = threading.Thread(target=self.send, daemon=True)
+        self.thread.start()
+
+    def send(self):
+        while len(self.closed) < len(self.crowd):
+            time.sleep(0.5)
+            for s in self.crowd:
+                if s in self.closed:
+                    continue
+                try:
+                    s.sendall(b"a")
+                except OSError:
+                    self.closed.append(s)
+
+    def check(self):
+        self.thread.join(120)
+        print(json.dumps({"heads_without_an_end": len(self.crowd), "closed": len(self.closed),
+                          "last_after_s": round(time.monotonic() - self.began, 1)}))
+        assert len(self.closed) == len(self.crowd)
 
 
 @case
@@ -295,26 +329,47 @@ def the_log_cannot_be_written(moire, folder, reference):
             assert bed.stop() == 0
 
 
-def one_core(moire, folder, reference):
-    """Started on one core; and on two, of which one is taken away while it works."""
-    last = max(os.sched_getaffinity(0))
-    bed = Starved(moire, folder, words=("taskset", "-c", str(last)))
-    try:
-        bed.wait()
-        still_serves(bed, reference)
-    finally:
-        assert bed.stop() == 0
-    bed = Starved(moire, folder)
-    try:
-        bed.wait()
-        x = images(1, 5)
-        for k in range(60):
-            if k == 20:
-                subprocess.run(["taskset", "-apc", str(last), str(bed.process.pid)], check=True, capture_output=True)
-            for kind, c in clients(bed):
-                assert near(c.infer("lenet", [tensor(kind, x)]).as_numpy("output"), reference(x))
-    finally:
-        assert bed.stop() == 0
+def cores_shrink(moire, folder, reference):
+    """Started on one core; and on two, of which first one and then the other is taken away while it works, for every
+    thread.  Each request is answered rightly, and one line of the log says that workers are elsewhere."""
+    cores = sorted(os.sched_getaffinity(0))
+    first, last = cores[0], cores[-1]
+    for core in {first, last}:
+        bed = Starved(moire, folder, words=("taskset", "-c", str(core)))
+        try:
+            bed.wait()
+            still_serves(bed, reference)
+        finally:
+            assert bed.stop() == 0
+    with tempfile.TemporaryFile("w+") as log:
+        bed = Starved(moire, folder, stderr=log)
+        x, right, answered, ends = images(1, 5), reference(images(1, 5)), [], threading.Event()
+
+        def walk(i):
+            kind, c = clients(bed)[i % 2]
+            while not ends.is_set():
+                assert near(c.infer("lenet", [tensor(kind, x)]).as_numpy("output"), right)
+                answered.append(i)
+
+        try:
+            bed.wait()
+            with concurrent.futures.ThreadPoolExecutor(4) as pool:
+                walks = [pool.submit(walk, i) for i in range(4)]
+                for core in (first, last, first, last):
+                    before = len(answered)
+                    subprocess.run(["taskset", "-apc", str(core), str(bed.process.pid)], check=True, capture_output=True)
+                    while len(answered) < before + 400 and not any(w.done() for w in walks):
+                        time.sleep(0.01)
+                ends.set()
+                for w in walks:
+                    w.result()
+            still_serves(bed, reference)
+        finally:
+            assert bed.stop() == 0
+        log.seek(0)
+        lines = [line for line in log if "the process's affinity has changed" in line]
+        assert len(lines) == (1 if len(cores) > 1 else 0), lines
+        print(json.dumps({"answered_while_cores_shrink": len(answered)}))
 
 
 # --- the end ---------------------------------------------------------------------------------------------------------
@@ -376,14 +431,43 @@ def a_second_signal(moire, folder, reference):
 
 
 def nothing_holds_up_an_idle_end(moire, folder, reference):
-    """Connections without a request do not: idle ones, and ones that began to send."""
+    """Connections without a request do not: idle ones, ones that began to send, and streams without one.  Each is
+    closed, and streams are told why."""
     bed = Starved(moire, folder)
     bed.wait()
-    idle = [connect(bed), connect(bed), connect_grpc(bed)]
-    idle[0].sendall(INFER + b"Content-Length: 10\r\n\r\nabc")
-    assert bed.stop() == 0
+    begun = [connect(bed) for _ in range(5)]
+    for s in begun:
+        s.sendall(INFER + b"Content-Length: 10\r\n\r\nabc")
+    idle = [connect(bed) for _ in range(100)]
     for s in idle:
+        s.sendall(LIVE)
+    for s in idle:
+        assert s.recv(65536).startswith(b"HTTP/1.1 200")
+    calls = [connect_grpc(bed) for _ in range(50)]
+    told, streams = queue.Queue(), []
+    for _ in range(20):
+        c = client_grpc.InferenceServerClient(f"127.0.0.1:{bed.grpc_port}")
+        c.start_stream(lambda result, error: told.put((result, error)))
+        c.async_stream_infer("lenet", [tensor(client_grpc, images(1, 1))])
+        streams.append(c)
+    for _ in streams:
+        assert told.get(timeout=30)[1] is None
+    still_serves(bed, reference)
+    began = time.monotonic()
+    assert bed.stop() == 0
+    took = time.monotonic() - began
+    for s in begun + idle + calls:
+        s.settimeout(30)
+        try:
+            while s.recv(65536):
+                pass
+        except ConnectionResetError:
+            pass  # of those that had sent something that nobody read
         s.close()
+    for c in streams:
+        c.stop_stream(cancel_requests=True)
+    print(json.dumps({"idle_end_ms": round(took * 1e3), "closed": {"http": len(idle), "http_begun": len(begun),
+                                                                 "grpc": len(calls), "streams": len(streams)}}))
 
 
 def main():
@@ -396,11 +480,14 @@ def main():
         bed = Bed(moire, folder)
         try:
             bed.wait()
+            heads = HeadsWithoutAnEnd(bed)
             good += [run(c.__name__, lambda c=c: c(bed, reference)) for c in CASES]
+            good.append(run("heads_without_an_end", heads.check))
+            still_serves(bed, reference)
         finally:
             good.append(run("it ends when asked", lambda: [None][bed.stop()]))
         good += [run(c.__name__, lambda c=c: c(moire, folder, reference))
-                 for c in (descriptors_run_out, the_log_cannot_be_written, one_core, end_under_load, a_second_signal,
+                 for c in (descriptors_run_out, the_log_cannot_be_written, cores_shrink, end_under_load, a_second_signal,
                            nothing_holds_up_an_idle_end)]
     print(f"{sum(good)} passed, {len(good) - sum(good)} failed")
     return 0 if all(good) else 1

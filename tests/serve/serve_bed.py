@@ -20,11 +20,11 @@ import tritonclient.http
 class Bed:
     """A server on a folder of models."""
 
-    def __init__(self, moire, folder, *flags, log=subprocess.DEVNULL):
+    def __init__(self, moire, folder, *flags, log=subprocess.DEVNULL, before=None):
         self.process = subprocess.Popen(
             [moire, "serve", "--model-repository", folder, "--http-port", "0", "--grpc-port", "0",
              "--metrics-port", "0", "--json", *flags],
-            stdout=subprocess.PIPE, stderr=log, text=True)
+            stdout=subprocess.PIPE, stderr=log, text=True, preexec_fn=before)
         self.doors = doors = json.loads(self.process.stdout.readline())
         self.http_port, self.grpc_port = doors["http_port"], doors["grpc_port"]
         self.url = f"http://127.0.0.1:{self.http_port}"

@@ -364,6 +364,7 @@ static void a_forked_child_is_told(void **state) {
         wrong |= moire_tenant_get_state(b.runtime, 1, &n, NULL) != MOIRE_EFORKED;
         wrong |= moire_tenant_drain(b.tenant, NULL) != MOIRE_EFORKED;
         wrong |= moire_recent_blocks(b.runtime, 0, NULL, 0, &n, NULL) != MOIRE_EFORKED;
+        wrong |= moire_stuck(b.runtime, NULL, 0, &n, NULL, NULL) != MOIRE_EFORKED;
         wrong |= moire_limits(b.runtime, NULL, 0, &n, NULL) != MOIRE_OK;
         _exit(wrong);
     }
