@@ -137,7 +137,7 @@ static void a_worker_that_stands_still(void **state) {
     struct serve_bed *b = open_heard(&heard, true);
     struct guest guest = {.runtime = b->runtime};
     pthread_t thread;
-    int to[2], from[2];
+    int to[2] = {-1, -1}, from[2] = {-1, -1};
     char c = 'y';
     assert_int_equal(pthread_create(&thread, NULL, work, &guest), 0);
     b->tenant = serve_load(b->runtime, "stands", 0, 0);
