@@ -53,8 +53,6 @@ bool mo_rows_const_fits(const struct mo_rows *r, int id, int axis) {
 }
 
 /* --- the walk --- */
-static const char *const NO_ROWS = "its first dimension is not the batch";
-
 static void no(const struct mo_node *node, const char *why, moire_error *err) {
     mo_fail(err, MOIRE_EUNSUPPORTED, "node '%.100s' (%.60s): %s", node->name, node->op_type, why);
 }
@@ -92,39 +90,51 @@ static void visit(struct mo_rows *r, const struct mo_node *node, int *out, moire
     take(r, node, out);
     if (first->code || has == MO_ROWS_UNKNOWN) return;
     if (!rule || has < 0)
-        no(node, "it is not known to keep rows of a batch apart", first);
+        no(node,
+           r->in ? "it is not known to keep positions apart"
+                 : "it is not known to keep rows of a batch apart",
+           first);
     else if (node->n_out && node->out[0] >= 0 && r->axis[node->out[0]] == MO_ROWS_UNKNOWN)
-        no(node, "it mixes rows of the batch, or cannot be shown not to", first);
+        no(node,
+           r->in ? "it mixes positions, or cannot be shown not to"
+                 : "it mixes rows of the batch, or cannot be shown not to",
+           first);
 }
 
-static int check_outputs(const struct mo_rows *r, const moire_error *first, moire_error *err) {
+static int no_rows(const struct mo_rows *r, const char *what, int id, int axis, moire_error *err) {
+    return mo_fail(err, MOIRE_EUNSUPPORTED, "%s '%.100s': its dimension %d is not %s", what,
+                   r->many->tensors[id]->name, axis, r->in ? "that of the positions" : "the batch");
+}
+
+static int check_outputs(const struct mo_rows *r, int *out, const moire_error *first, moire_error *err) {
     for (int i = 0; i < r->many->n_outputs; i++) {
         const int id = r->many->outputs[i], axis = r->axis[id];
-        if (axis == 0) continue;
+        if (out && axis >= 0) out[i] = axis;
+        if (out ? axis >= 0 : axis == r->in) continue;
         if (axis == MO_ROWS_UNKNOWN && first->code) {
             if (err) *err = *first;
             return first->code;
         }
-        return mo_fail(err, MOIRE_EUNSUPPORTED, "output '%.100s': %s", r->many->tensors[id]->name, NO_ROWS);
+        return no_rows(r, "output", id, r->in, err);
     }
     return MOIRE_OK;
 }
 
-/* Inputs have their rows at axis 0, constants are constants, and nothing else is known yet. */
+/* Inputs have their rows at axis `in`, constants are constants, and nothing else is known yet. */
 static int begin(const struct mo_rows *r, moire_error *err) {
     for (int i = 0; i < r->many->n_tensors; i++)
         r->axis[i] = r->many->tensors[i]->data ? MO_ROWS_SAME : MO_ROWS_UNKNOWN;
     for (int i = 0; i < r->many->n_inputs; i++) {
         const int id = r->many->inputs[i];
         const struct mo_tensor *one = twin(r, id), *many = r->many->tensors[id];
-        if (!one || one->shape.rank < 1 || one->shape.d[0] != 1 || !shape_grows(r, one, many, 0))
-            return mo_fail(err, MOIRE_EUNSUPPORTED, "input '%.100s': %s", many->name, NO_ROWS);
-        r->axis[id] = 0;
+        if (!one || one->shape.rank <= r->in || one->shape.d[r->in] != 1 || !shape_grows(r, one, many, r->in))
+            return no_rows(r, "input", id, r->in, err);
+        r->axis[id] = r->in;
     }
     return MOIRE_OK;
 }
 
-int mo_rows_are_separate(const struct mo_graph *one, const struct mo_graph *many, int64_t n,
+int mo_rows_are_separate(const struct mo_graph *one, const struct mo_graph *many, int64_t n, int in, int *out,
                          moire_error *err) {
     moire_error first = {0};
     int widest = 1;
@@ -133,11 +143,11 @@ int mo_rows_are_separate(const struct mo_graph *one, const struct mo_graph *many
     const size_t entries = (size_t)many->n_tensors + (size_t)widest;
     int *memory = mo_alloc(many->env, entries * sizeof *memory);
     if (!memory) return mo_fail(err, MOIRE_ENOMEM, "out of memory looking for rows of a batch");
-    struct mo_rows r = {.one = one, .many = many, .n = n, .axis = memory};
+    struct mo_rows r = {.one = one, .many = many, .n = n, .axis = memory, .in = in};
     int rc = n < 2 ? mo_fail(err, MOIRE_EINVAL, "a batch of %lld", (long long)n) : begin(&r, err);
     for (int i = 0; !rc && i < many->n_nodes; i++)
         visit(&r, many->nodes[i], memory + many->n_tensors, &first);
-    if (!rc) rc = check_outputs(&r, &first, err);
+    if (!rc) rc = check_outputs(&r, out, &first, err);
     mo_free(many->env, memory);
     return rc;
 }

@@ -11,6 +11,7 @@ struct mo_rows {
     const struct mo_graph *one, *many;
     int64_t n;
     int *axis; /* by tensor of `many` */
+    int in;    /* axis of the inputs */
 };
 
 /* A node of `many` with at least one operand that has rows, and none that is unknown. */

@@ -43,6 +43,16 @@ MOIRE_API int moire_model_output(const moire_model *model, int index, moire_port
  * MOIRE_EFORMAT, MOIRE_ELIMIT, MOIRE_ENOMEM: as moire_load(). */
 MOIRE_API int moire_model_rows_are_separate(const moire_model *model, const moire_shape *shapes, int n_shapes,
                                             moire_error *err);
+/* Whether inputs may be padded along dimension `axis` and outputs cut again: as above, for positions along
+ * that dimension of every input in place of rows.  `shapes` are those of the padded inputs, with the same
+ * number of positions, 2 or more, in each.  output_axis: for each output of the model an entry, which becomes
+ * the dimension along which it has its positions: it is a whole multiple of theirs there, and as many parts
+ * of it as there were positions before are the answer.  Which positions other ones are filled with changes
+ * nothing.
+ * Returns: as moire_model_rows_are_separate(); MOIRE_EINVAL also: axis is no dimension of an input, or
+ * output_axis is NULL. */
+MOIRE_API int moire_model_positions_are_separate(const moire_model *model, const moire_shape *shapes,
+                                                 int n_shapes, int axis, int *output_axis, moire_error *err);
 
 #ifdef __cplusplus
 }

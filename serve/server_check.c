@@ -4,6 +4,7 @@
 #include "serve/protocol/kserve.h"
 #include "serve/repository/ensemble.h"
 #include "serve/repository/functions.h"
+#include "serve/repository/padding.h"
 #include "serve/server.h"
 
 struct report {
@@ -51,6 +52,17 @@ static bool is_asked_to_join(const struct ms_source *from, const struct ms_found
     const bool is_asked = own.settings.batching.is_asked && own.settings.max_batch > 1;
     ms_scan_close(&own);
     return is_asked;
+}
+
+static void check_buckets(const struct ms_source *from, const struct ms_found *f, const moire_model *m,
+                          struct ms_faults *faults) {
+    struct ms_faults quiet = {0};
+    struct ms_scan own;
+    moire_error err = {0};
+    if (ms_scan_open(from, f->name, &own, &quiet, NULL)) return;
+    if (ms_buckets_check(&own.settings, f->name, m, &err))
+        ms_fault_say(faults, "%s: buckets: %s", f->name, err.message);
+    ms_scan_close(&own);
 }
 
 static void check_ensemble(const struct ms_source *from, const struct ms_scan *scan, const struct ms_found *f,
@@ -101,6 +113,8 @@ static void check_model(const struct ms_source *from, const struct ms_found *f, 
         ms_fault_say(faults, "%s: more than %d inputs or outputs", f->name, MS_PORTS);
     else if (is_asked_to_join(from, f))
         check_batching(f, m, out);
+    else
+        check_buckets(from, f, m, faults);
     moire_model_close(m);
 }
 

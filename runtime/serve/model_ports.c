@@ -93,35 +93,47 @@ int moire_model_output(const moire_model *m, int index, moire_port *out) {
 }
 
 /* --- rows --- */
-static int load_rows(const moire_model *m, const moire_shape *shapes, int n_shapes, bool one,
+static int load_rows(const moire_model *m, const moire_shape *shapes, int n_shapes, int one_at,
                      struct mo_graph **out, moire_error *err) {
     moire_shape *own = mo_alloc(&m->env, (size_t)n_shapes * sizeof *own);
     *out = NULL;
     if (!own) return mo_fail(err, MOIRE_ENOMEM, "out of memory looking for rows of a batch");
     memcpy(own, shapes, (size_t)n_shapes * sizeof *own);
-    for (int i = 0; one && i < n_shapes; i++)
-        own[i].shape[0] = 1;
+    for (int i = 0; one_at >= 0 && i < n_shapes; i++)
+        own[i].shape[one_at] = 1;
     const struct mo_frontend_options options = {.shapes = own, .n_shapes = n_shapes, .no_passes = true};
     const int rc = mo_frontend_load(&m->env, m->path, &options, out, err);
     mo_free(&m->env, own);
     return rc;
 }
 
-int moire_model_rows_are_separate(const moire_model *m, const moire_shape *shapes, int n_shapes,
-                                  moire_error *err) {
+static int look(const char *call, const moire_model *m, const moire_shape *shapes, int n_shapes, int axis,
+                int *output_axis, moire_error *err) {
     struct mo_graph *one = NULL, *many = NULL;
-    if (!m || !shapes || n_shapes < 1)
-        return mo_fail(err, MOIRE_EINVAL, "moire_model_rows_are_separate: model and shapes must be given");
+    if (!m || !shapes || n_shapes < 1 || axis < 0 || axis >= MOIRE_MAX_RANK)
+        return mo_fail(err, MOIRE_EINVAL, "%s: model, shapes and an axis must be given", call);
     for (int i = 0; i < n_shapes; i++)
-        if (!shapes[i].input || shapes[i].rank < 1 || shapes[i].rank > MOIRE_MAX_RANK ||
-            shapes[i].shape[0] != shapes[0].shape[0] || shapes[0].shape[0] < 2)
+        if (!shapes[i].input || shapes[i].rank <= axis || shapes[i].rank > MOIRE_MAX_RANK ||
+            shapes[i].shape[axis] != shapes[0].shape[axis] || shapes[0].shape[axis] < 2)
             return mo_fail(err, MOIRE_EINVAL,
-                           "moire_model_rows_are_separate: every shape needs an input, and one and the same "
-                           "first dimension, 2 or more");
-    int rc = load_rows(m, shapes, n_shapes, true, &one, err);
-    if (!rc) rc = load_rows(m, shapes, n_shapes, false, &many, err);
-    if (!rc) rc = mo_rows_are_separate(one, many, shapes[0].shape[0], err);
+                           "%s: every shape needs an input, and one and the same dimension %d, 2 or more",
+                           call, axis);
+    int rc = load_rows(m, shapes, n_shapes, axis, &one, err);
+    if (!rc) rc = load_rows(m, shapes, n_shapes, -1, &many, err);
+    if (!rc) rc = mo_rows_are_separate(one, many, shapes[0].shape[axis], axis, output_axis, err);
     mo_graph_destroy(one);
     mo_graph_destroy(many);
     return rc;
+}
+
+int moire_model_rows_are_separate(const moire_model *m, const moire_shape *shapes, int n_shapes,
+                                  moire_error *err) {
+    return look("moire_model_rows_are_separate", m, shapes, n_shapes, 0, NULL, err);
+}
+
+int moire_model_positions_are_separate(const moire_model *m, const moire_shape *shapes, int n_shapes,
+                                       int axis, int *output_axis, moire_error *err) {
+    if (!output_axis)
+        return mo_fail(err, MOIRE_EINVAL, "moire_model_positions_are_separate: output_axis must be given");
+    return look("moire_model_positions_are_separate", m, shapes, n_shapes, axis, output_axis, err);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "serve/protocol/fault.h"
+#include "serve/repository/padding.h"
 #include "serve/repository/repository_impl.h"
 
 static bool is_for(const struct ms_model *m, const struct ms_binding *b, const moire_shape *shapes) {
@@ -138,13 +139,16 @@ int ms_binding_make(struct ms_model *m, const moire_shape *shapes, bool quick, s
     *out = ms_binding_find(m, shapes);
     pthread_mutex_unlock(&r->lock);
     if (*out) return MOIRE_OK;
+    if (quick && m->settings.n_buckets)
+        return ms_fail(err, MOIRE_ESTORE, "the graph is looked at"); /* which takes its time */
     if (!make_room(r, 1))
         return ms_fail(err, MOIRE_EBUSY,
                        "queries of %d sets of shapes are under way; a further one must wait", MS_BINDINGS);
     struct ms_binding *b = calloc(1, sizeof *b + (size_t)m->n_inputs * sizeof *shapes);
     if (!b) return ms_fail(err, MOIRE_ENOMEM, "no memory for a shape of model '%.100s'", m->found.name);
     memcpy(b->shape, shapes, (size_t)m->n_inputs * sizeof *shapes);
-    const int rc = load(m, shapes, quick, &b->tenant, err);
+    int rc = ms_binding_prove(m, b, err);
+    if (!rc) rc = load(m, shapes, quick, &b->tenant, err);
     if (rc) {
         free(b);
         return rc;

@@ -12,6 +12,7 @@
 #include "serve/protocol/log.h"
 #include "serve/repository/classification.h"
 #include "serve/repository/list_step.h"
+#include "serve/repository/padding.h"
 #include "serve/repository/query_impl.h"
 #include "serve/repository/query_trace.h"
 #include "serve/repository/repository_impl.h"
@@ -222,6 +223,16 @@ static void copy_answer(struct ms_query *q, const moire_tensor *outputs) {
     ms_query_store_regions(q);
 }
 
+static void copy_cut_answer(struct ms_query *q, const moire_tensor *outputs) {
+    moire_tensor cut[MS_PORTS];
+    void *memory = NULL;
+    if (!q->padded_to)
+        copy_answer(q, outputs);
+    else if (!ms_query_cut(q, outputs, cut, &memory, &q->error))
+        copy_answer(q, cut);
+    free(memory);
+}
+
 /* The call that submits looks at the query after it was answered, perhaps, and so does whoever reads its
  * inputs: the last of all ends it. */
 static void leave(void *query) {
@@ -237,7 +248,7 @@ static void answered(void *user, const moire_answer *a) {
                 a->message ? a->message : moire_code_text(a->code));
     } else {
         const int64_t began = now(q);
-        copy_answer(q, a->outputs);
+        copy_cut_answer(q, a->outputs);
         q->copied_ns = now(q) - began;
         q->queue_ns = a->start_ns - a->arrival_ns;
         q->compute_ns = a->compute_ns;
@@ -314,6 +325,10 @@ void ms_query_bound(struct ms_query *q, struct ms_binding *binding) {
 
 void ms_query_run(struct ms_query *q) {
     struct ms_model *m = q->model;
+    if (ms_query_pad(q)) {
+        end(q);
+        return;
+    }
     pthread_mutex_lock(&m->repository->lock);
     q->binding = ms_binding_find(m, q->shapes);
     pthread_mutex_unlock(&m->repository->lock);
@@ -361,6 +376,8 @@ void ms_query_start(struct ms_query *q) {
 void ms_query_close(struct ms_query *q) {
     free(q->memory);
     q->memory = NULL;
+    free(q->padding);
+    q->padding = NULL;
     ms_bytes_free(&q->classes);
     ms_batcher_drop(atomic_exchange(&q->batcher, NULL));
     ms_pipeline_free(atomic_exchange(&q->pipeline, NULL));

@@ -50,6 +50,9 @@ struct ms_query {
     _Atomic moire_query handle;
     _Atomic(struct ms_pipeline *) pipeline; /* of an ensemble's query */
     _Atomic(struct ms_items *) items;       /* of a step that runs for each item of a list */
+    /* of a query that is padded (padding.h): 0: it is not */
+    int64_t positions, padded_to;
+    void *padding; /* its inputs; freed by ms_query_close() */
     /* of a function's query */
     _Atomic(struct ms_hosts *) hosts;
     struct ms_query *host_next;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "serve/protocol/fault.h"
 #include "serve/repository/batcher.h"
+#include "serve/repository/padding.h"
 #include "serve/repository/pipeline.h"
 #include "serve/repository/repository_impl.h"
 
@@ -165,6 +166,7 @@ static int make_file(struct ms_model *m, moire_error *err) {
     if (!rc) rc = read_ports(m, err);
     if (!rc) rc = read_labels(m, err);
     if (!rc) rc = warm(m, err);
+    if (!rc) rc = ms_buckets_prepare(m, err);
     if (!rc) rc = open_batcher(m, err);
     return rc;
 }

@@ -50,7 +50,7 @@ static const struct field of_model[] = {
 static const struct field of_parameters[] = {
     {"qos_ms", READ},        {"class", READ},      {"priority", READ},  {"max_queue", READ},
     {"max_in_flight", READ}, {"max_memory", READ}, {"admission", READ}, {"weight", NOT_SERVED},
-    {"cores", NOT_SERVED},   {"function", READ},   {NULL, READ},
+    {"cores", NOT_SERVED},   {"function", READ},   {"buckets", READ},   {NULL, READ},
 };
 
 const char *ms_settings_parameter(const struct ms_reader *r, const char *key) {
@@ -92,6 +92,7 @@ static void read_parameters(const struct ms_reader *r) {
             r->s->priority = (int)value;
     }
     ms_settings_read_quotas(r);
+    ms_settings_read_buckets(r);
 }
 
 static void read_versions(struct ms_reader *r) {

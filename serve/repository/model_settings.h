@@ -18,7 +18,7 @@ struct ms_faults {
 };
 void ms_fault_say(struct ms_faults *to, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-enum { MS_LEVELS = 64, MS_PREFERRED = 16 };
+enum { MS_LEVELS = 64, MS_PREFERRED = 16, MS_BUCKETS = 16 };
 /* Of the queries of one level. */
 struct ms_queue_policy {
     int64_t most;          /* that wait; 0: no bound of its own */
@@ -53,6 +53,8 @@ struct ms_settings {
     struct ms_queue_policy policy[MS_LEVELS + 1]; /* by level */
     struct ms_batching batching;
     struct ms_quota quota;
+    int64_t bucket[MS_BUCKETS]; /* sizes that inputs are padded to along bucket_axis, the least first */
+    int n_buckets, bucket_axis;
     bool is_predicted; /* what cannot be in time is refused at once */
     int64_t versions;  /* the newest so many; 0: all, or those of `only` */
     json_t *only;      /* borrowed from config: versions by number; NULL: not chosen so */

@@ -106,3 +106,36 @@ void ms_settings_read_quotas(const struct ms_reader *r) {
         ms_fault_say(r->faults, "%s: config.pbtxt: admission is '%.40s'; all and predicted are known",
                      r->model, admission);
 }
+
+/* "AXIS:SIZE,SIZE,...", sizes from the least to the most. */
+static bool parse_buckets(const char *text, struct ms_settings *s) {
+    char *end;
+    const long axis = strtol(text, &end, 10);
+    if (end == text || *end != ':' || axis < 0 || axis >= MOIRE_MAX_RANK) return false;
+    s->bucket_axis = (int)axis;
+    do {
+        text = end + 1;
+        const long long size = strtoll(text, &end, 10);
+        const int64_t least = s->n_buckets ? s->bucket[s->n_buckets - 1] + 1 : 1;
+        if (end == text || s->n_buckets == MS_BUCKETS || size < least || size > 1 << 20) return false;
+        s->bucket[s->n_buckets++] = size;
+    } while (*end == ',');
+    return !*end;
+}
+
+void ms_settings_read_buckets(const struct ms_reader *r) {
+    const char *text = ms_settings_parameter(r, "buckets");
+    if (!text) return;
+    if (r->s->is_ensemble || json_object_get(json_object_get(r->s->config, "parameters"), "function"))
+        ms_fault_say(r->faults, "%s: config.pbtxt: buckets are for models of files", r->model);
+    else if (r->s->batching.is_asked)
+        ms_fault_say(r->faults,
+                     "%s: config.pbtxt: dynamic_batching joins queries of one shape: take it or buckets out",
+                     r->model);
+    else if (!parse_buckets(text, r->s))
+        ms_fault_say(
+            r->faults,
+            "%s: config.pbtxt: buckets is '%.60s'; it must be a dimension of the inputs, from 0, and 1 to %d "
+            "sizes, the least first: 1:16,32,64",
+            r->model, text, MS_BUCKETS);
+}

@@ -26,10 +26,11 @@ enum ms_state { MS_LOADING, MS_READY, MS_UNLOADING, MS_UNAVAILABLE };
 struct ms_binding {
     struct ms_binding *next;
     moire_tenant *tenant;
-    int users;           /* queries */
-    uint64_t used;       /* counts uses; the least makes room */
-    int64_t bytes;       /* that go with it */
-    moire_shape shape[]; /* of every input; names are the model's */
+    int users;                 /* queries */
+    uint64_t used;             /* counts uses; the least makes room */
+    int64_t bytes;             /* that go with it */
+    int output_axis[MS_PORTS]; /* where padded outputs are cut: padding.h */
+    moire_shape shape[];       /* of every input; names are the model's */
 };
 
 struct ms_model {

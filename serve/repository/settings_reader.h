@@ -64,4 +64,5 @@ const char *ms_settings_parameter(const struct ms_reader *reader, const char *ke
 /* queue_settings.c */
 void ms_settings_read_batching(const struct ms_reader *reader);
 void ms_settings_read_quotas(const struct ms_reader *reader);
+void ms_settings_read_buckets(const struct ms_reader *reader);
 #endif

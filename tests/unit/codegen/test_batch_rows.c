@@ -204,7 +204,7 @@ static void models_in_words(void **state) {
         struct ob *b = build(&models[i]);
         struct mo_graph *one = prepare(b, 1), *many = prepare(b, ROWS);
         moire_error err = {0};
-        const int rc = mo_rows_are_separate(one, many, ROWS, &err);
+        const int rc = mo_rows_are_separate(one, many, ROWS, 0, NULL, &err);
         if (rc != (models[i].separate ? MOIRE_OK : MOIRE_EUNSUPPORTED))
             fail_msg("%s: %d %s", models[i].what, rc, err.message);
         assert_true(!rc == !*err.message);

@@ -135,13 +135,31 @@ static void test_rows_need_one_batch(void **state) {
     moire_model_close(m);
 }
 
+static void test_positions_are_separate(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    moire_model *m = open_zoo("lenet");
+    moire_shape shape = {.input = "input", .rank = 4, .shape = {4, 1, 32, 32}};
+    moire_error err = {0};
+    int axis[1] = {-1};
+    assert_int_equal(moire_model_positions_are_separate(m, &shape, 1, 0, NULL, &err), MOIRE_EINVAL);
+    assert_int_equal(moire_model_positions_are_separate(m, &shape, 1, 4, axis, &err), MOIRE_EINVAL);
+    assert_int_equal(moire_model_positions_are_separate(m, &shape, 1, -1, axis, &err), MOIRE_EINVAL);
+    assert_int_equal(moire_model_positions_are_separate(m, &shape, 1, 1, axis, &err), MOIRE_EINVAL); /* one */
+    assert_int_equal(mo_zoo_path(&env, "lenet", folder, path, sizeof path, NULL), MOIRE_OK);
+    assert_int_equal(moire_model_positions_are_separate(m, &shape, 1, 0, axis, &err), MOIRE_OK);
+    assert_int_equal(axis[0], 0);
+    assert_int_equal(moire_model_positions_are_separate(m, &shape, 1, 2, axis, &err),
+                     MOIRE_ESHAPE); /* fixed */
+    unlink(path);
+    moire_model_close(m);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rows_are_separate),
-        cmocka_unit_test(test_rows_need_one_batch),
-        cmocka_unit_test(test_ports),
-        cmocka_unit_test(test_wrong_arguments),
-        cmocka_unit_test(test_files_that_are_no_models),
+        cmocka_unit_test(test_rows_are_separate),   cmocka_unit_test(test_positions_are_separate),
+        cmocka_unit_test(test_rows_need_one_batch), cmocka_unit_test(test_ports),
+        cmocka_unit_test(test_wrong_arguments),     cmocka_unit_test(test_files_that_are_no_models),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
