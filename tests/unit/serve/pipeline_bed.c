@@ -116,6 +116,7 @@ void pipeline_bed_start(struct pipeline_bed *bed, bool is_explicit) {
     assert_int_equal(moire_runtime_create(&c, &bed->runtime, &err), MOIRE_OK);
     const struct ms_repository_options o = {.source = {.folder = bed->folder, .functions = &bed->functions},
                                             .runtime = bed->runtime,
+                                            .shape_memory = 64 << 20,
                                             .is_explicit = is_explicit,
                                             .log = say};
     assert_int_equal(ms_repository_start(&o, &bed->repository, &err), MOIRE_OK);
