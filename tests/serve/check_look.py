@@ -6,7 +6,6 @@ The page's cases need Chromium and are left out, which is said, where that is mi
     check_look.py --moire build/moire
 """
 import argparse
-import contextlib
 import json
 import os
 import subprocess
@@ -51,15 +50,10 @@ class Place:
             f.write(text)
         return path
 
-    @contextlib.contextmanager
     def serving(self, *flags, tls=True):
         if tls:
             flags += ("--tls-cert", self.server[0], "--tls-key", self.server[1])
-        bed = Bed(self.moire, self.models, *flags)
-        try:
-            yield bed
-        finally:
-            bed.stop()
+        return Bed(self.moire, self.models, *flags)
 
     def top(self, url, *flags):
         return subprocess.run([self.moire, "top", url, *flags], capture_output=True, text=True,

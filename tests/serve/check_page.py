@@ -136,8 +136,7 @@ def tritons_names_are_there_where_asked_for(bed):
     assert not any(name.startswith("nv_") for name in metrics(bed))
     with tempfile.TemporaryDirectory() as folder:
         make_repository(bed.moire, folder)
-        other = Bed(bed.moire, folder, "--metrics-nv")
-        try:
+        with Bed(bed.moire, folder, "--metrics-nv") as other:
             other.wait()
             ask(other, "lenet", 7)
             found = metrics(other)
@@ -152,8 +151,6 @@ def tritons_names_are_there_where_asked_for(bed):
             assert "\nnv_inference_request_success{model=" in fetch(other, "/metrics")[0]
             assert value(found, "nv_inference_pending_request_count", **of) == 0
             assert value(found, "nv_cpu_memory_total_bytes") > value(found, "nv_cpu_memory_used_bytes") > 0
-        finally:
-            other.stop()
 
 
 # --- data
@@ -387,13 +384,10 @@ def main():
         os.symlink(os.path.join(folder, "lenet.onnx"), os.path.join(folder, "hopeless", "1", "model.onnx"))
         with open(os.path.join(folder, "hopeless", "config.pbtxt"), "w", encoding="utf-8") as f:
             f.write(HOPELESS)
-        bed = Bed(moire, folder)
-        bed.moire = moire
-        try:
+        with Bed(moire, folder) as bed:
+            bed.moire = moire
             bed.wait()
             done = [run(c.__name__.replace("_", " "), lambda c=c: c(bed)) for c in CASES]
-        finally:
-            bed.stop()
     print(f"{sum(done)} of {len(done)} cases of what is shown")
     return 0 if all(done) else 1
 

@@ -18,7 +18,7 @@ import tritonclient.http
 
 
 class Bed:
-    """A server on a folder of models."""
+    """A server on a folder of models; in a `with`, until its end."""
 
     def __init__(self, moire, folder, *flags, log=subprocess.DEVNULL, before=None):
         self.process = subprocess.Popen(
@@ -47,6 +47,12 @@ class Bed:
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         return self.process.wait(40)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
 
 
 def images(n, seed):
@@ -81,12 +87,9 @@ def running(moire):
     """A server that is ready, its folder, and what its models answer."""
     with tempfile.TemporaryDirectory() as folder:
         reference = make_repository(moire, folder)
-        bed = Bed(moire, folder)
-        try:
+        with Bed(moire, folder) as bed:
             bed.wait()
             yield bed, folder, reference
-        finally:
-            bed.stop()
 
 
 def run(name, call):

@@ -145,6 +145,8 @@ static void completion_knows_what_comes_next(void **state) {
 /* Nothing is offered twice, and nothing that the command does not take. */
 static void flags_are_offered_once(void **state) {
     (void)state;
+    for (int v = 0; mo_verbs[v]; v++) /* a verb with more than MO_VERB_COMMANDS has no end */
+        assert_int_equal(mo_verbs[v]->commands[MO_VERB_COMMANDS - 1].command, MO_DO_NOTHING);
     for (int v = 0; mo_verbs[v]; v++)
         for (const struct mo_verb_command *c = mo_verbs[v]->commands; c->command; c++) {
             struct typed line = {{(char *)mo_verbs[v]->name}, 1};
