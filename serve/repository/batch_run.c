@@ -2,7 +2,8 @@
  * batch_run.c - a run of several queries: their inputs are put together, and its outputs taken apart; see
  * batcher.h.
  *
- * Rows that no query fills are zero; rows are kept apart, so nobody sees them. */
+ * Rows that no query fills are zero; rows are kept apart, so nobody sees them.  The inputs that were put
+ * together are lent to the runtime, which gives them back when it has read them. */
 #include <stdlib.h>
 #include <string.h>
 #include "serve/protocol/fault.h"
@@ -21,7 +22,9 @@ struct ms_run {
     int64_t begun_ns, submitted_ns;
     int n_inputs;
     moire_tensor input[MS_PORTS];
-    atomic_int parts;   /* who still uses it: the call that submits, the runtime */
+    atomic_int
+        parts; /* who still uses it: the call that submits, the runtime for its inputs and the answer */
+    bool is_answered;   /* under the batcher's lock, as all that follows */
     moire_query handle; /* 0: not known yet, or answered */
 };
 
@@ -57,6 +60,18 @@ static void leave(struct ms_run *run) {
     free(run);
 }
 
+static void free_inputs(struct ms_run *run) {
+    for (int i = 0; i < run->n_inputs; i++)
+        free(run->input[i].data);
+}
+
+/* The runtime has read them. */
+static void inputs_are_back(void *user) {
+    struct ms_run *run = user;
+    free_inputs(run);
+    leave(run);
+}
+
 /* The part of each output that is the query's. */
 static void answer(struct ms_query *q, const moire_answer *a, int64_t row, int64_t size) {
     moire_tensor part[MS_PORTS];
@@ -86,6 +101,7 @@ static int take_apart(struct ms_run *run, struct ms_query **member, int64_t *row
     }
     *(run->before ? &run->before->behind : &b->runs) = run->behind;
     if (run->behind) run->behind->before = run->before;
+    run->is_answered = true;
     run->handle = 0;
     b->under_way--;
     ms_batcher_go(b); /* first, so that cores do not wait for what follows */
@@ -131,7 +147,7 @@ static struct ms_run *make(struct ms_batcher *b, struct ms_binding *binding, int
     run->n_inputs = b->model->n_inputs;
     run->begun_ns = MS_NEVER;
     run->submitted_ns = moire_now(run->runtime);
-    atomic_init(&run->parts, 2);
+    atomic_init(&run->parts, 3);
     atomic_fetch_add(&b->holders, 1);
     for (int i = 0; i < n; i++) {
         run->member[i] = member[i];
@@ -161,14 +177,8 @@ static bool put_together(struct ms_run *run) {
     return true;
 }
 
-static void free_inputs(struct ms_run *run) {
-    for (int i = 0; i < run->n_inputs; i++)
-        free(run->input[i].data);
-}
-
-/* As early as the most pressing one needs it that can still be in time; nobody is cut off by another.  A
- * deadline of the run's own would cut it off, so that it is given by the arrival, which the tenant's target
- * is added to; where it has none, the scheduler sees no deadline. */
+/* As early as the most pressing one needs it that can still be in time; what misses it goes on, so that
+ * nobody is cut off by another. */
 static void set_options(const struct ms_run *run, moire_query_options *o) {
     const struct ms_settings *s = &run->model->settings;
     int64_t earliest = MS_NEVER, late = MS_NEVER, level = s->levels;
@@ -181,8 +191,9 @@ static void set_options(const struct ms_run *run, moire_query_options *o) {
     const int64_t target = earliest != MS_NEVER ? earliest : late;
     moire_query_options_init(o);
     o->arrival_ns = run->begun_ns;
-    if (s->qos_ns && target != MS_NEVER && target > s->qos_ns)
-        o->arrival_ns = target - s->qos_ns < run->submitted_ns ? target - s->qos_ns : run->submitted_ns;
+    o->returned = inputs_are_back;
+    o->late_goes_on = 1;
+    if (target != MS_NEVER) o->deadline_ns = target;
     o->own_priority = s->levels > 0;
     o->priority = s->priority + (int)(s->level - level);
 }
@@ -216,15 +227,15 @@ static void submit(struct ms_run *run, const moire_query_options *options) {
     moire_error err = {0};
     const int rc = moire_submit_with(run->binding->tenant, run->input, run->n_inputs, options, answered, run,
                                      &handle, &err);
-    free_inputs(run);
     if (rc) { /* nobody else has it */
+        free_inputs(run);
         const moire_answer none = {.code = rc, .message = err.message};
         atomic_store(&run->parts, 1);
         answered(run, &none);
         return;
     }
     pthread_mutex_lock(&run->batcher->lock);
-    const bool runs = atomic_load(&run->parts) == 2, unwanted = runs && !run->left;
+    const bool runs = !run->is_answered, unwanted = runs && !run->left;
     if (runs) run->handle = handle;
     pthread_mutex_unlock(&run->batcher->lock);
     if (unwanted) moire_cancel(run->runtime, handle);
