@@ -104,6 +104,8 @@ struct mo_sys {
     int (*thread_start)(void *self, struct mo_thread *out, void *(*fn)(void *), void *arg);
     int (*thread_join)(void *self, struct mo_thread thread);
     int64_t (*thread_cpu)(void *self, struct mo_thread thread); /* ns of CPU time used by a live thread */
+    /* the calling thread's name for whoever looks at the process, 15 letters of it */
+    void (*name_thread)(void *self, const char *name);
     /* what the calling thread does can wait for every other thread, from now on: 0 or -errno */
     int (*background)(void *self);
     int (*pin)(void *self, int cpu); /* pins the calling thread to one OS cpu; -1 = all allowed */

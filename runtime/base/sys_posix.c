@@ -221,6 +221,13 @@ static int px_thread_start(void *self, struct mo_thread *out, void *(*fn)(void *
     return -rc;
 }
 
+static void px_name_thread(void *self, const char *name) {
+    char shown[16];
+    (void)self;
+    snprintf(shown, sizeof shown, "%s", name);
+    (void)pthread_setname_np(pthread_self(), shown);
+}
+
 static int px_thread_join(void *self, struct mo_thread thread) {
     (void)self;
     return -pthread_join((pthread_t)thread.handle, NULL);
@@ -324,6 +331,7 @@ static const struct mo_sys posix = {
     .seal = px_seal,
     .thread_start = px_thread_start,
     .thread_join = px_thread_join,
+    .name_thread = px_name_thread,
     .thread_cpu = px_thread_cpu,
     .background = mo_px_background,
     .pin = px_pin,

@@ -2,6 +2,7 @@
  * team.c - mailboxes and worker threads. */
 #include "runtime/device/team.h"
 
+#include <stdio.h>
 #include <string.h>
 #include "runtime/device/fpu.h"
 #include "runtime/base/lock.h"
@@ -90,6 +91,9 @@ static void run_jobs(struct worker *w) {
 static void *work(void *arg) {
     struct worker *w = arg;
     const struct mo_sys *sys = w->team->env->sys;
+    char name[32];
+    snprintf(name, sizeof name, "moire-%s-%d", w->team->background ? "load" : "core", w->core);
+    sys->name_thread(sys->self, name);
     const int rc = w->cpu >= 0 ? sys->pin(sys->self, w->cpu) : 0;
     if (rc) lose_core(w, strerror(-rc));
     if (w->team->background) (void)sys->background(sys->self);

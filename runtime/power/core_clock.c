@@ -35,6 +35,7 @@ static void *set_on(void *arg) {
     const struct mo_sys *sys = c->env->sys;
     int64_t in_force = 0;
     bool works = true;
+    sys->name_thread(sys->self, "moire-clock");
     while (!atomic_load(&c->stop)) {
         const uint32_t seen = atomic_load(&c->asked);
         const int64_t khz = atomic_load(&c->khz);

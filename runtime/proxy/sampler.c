@@ -48,6 +48,7 @@ static void *sample_on(void *arg) {
     struct mo_sampler *s = arg;
     const struct mo_sys *sys = s->env->sys;
     int64_t next = mo_now(s->env);
+    sys->name_thread(sys->self, "moire-counters");
     while (!atomic_load(&s->stop)) {
         double value[MO_OBSERVABLES] = {0};
         moire_error err;

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "serve/protocol/fault.h"
+#include "serve/protocol/thread.h"
 
 enum { EVENTS = 64, SWEEP_MS = 1000, DRAIN_MS = 5 };
 
@@ -161,7 +162,7 @@ int ms_grpc_start(struct ms_grpc *door, moire_error *err) {
     int rc = ms_grpc_prepare(door, err);
     if (!rc && door->tls) rc = ms_handshakes_start(&h, &door->handshakes, err);
     if (rc) return rc;
-    rc = pthread_create(&door->thread, NULL, loop, door);
+    rc = ms_thread_start(&door->thread, "moire-grpc", loop, door);
     if (rc) return ms_fail(err, MOIRE_EIO, "the gRPC server does not start: %s", strerror(rc));
     door->runs = true;
     return MOIRE_OK;

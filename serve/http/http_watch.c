@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <time.h>
 #include "serve/protocol/fault.h"
+#include "serve/protocol/thread.h"
 #include "serve/repository/infer_query.h"
 
 enum { LOOK_MS = 100, LOOKS_IN_VAIN = 20 };
@@ -97,7 +98,7 @@ int ms_watch_open(struct ms_watch *w, moire_error *err) {
     pthread_mutex_init(&w->lock, &recursive);
     pthread_mutexattr_destroy(&recursive);
     pthread_cond_init(&w->changed, NULL);
-    w->runs = !pthread_create(&w->thread, NULL, watch, w);
+    w->runs = !ms_thread_start(&w->thread, "moire-watch", watch, w);
     return w->runs ? MOIRE_OK : ms_fail(err, MOIRE_EIO, "no thread to watch clients of HTTP");
 }
 

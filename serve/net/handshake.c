@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 #include "serve/protocol/fault.h"
+#include "serve/protocol/thread.h"
 
 enum { EVENTS = 64, SWEEP_MS = 1000 };
 
@@ -171,7 +172,7 @@ int ms_handshakes_start(const struct ms_handshake_options *options, struct ms_ha
     h->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     pthread_mutex_init(&h->lock, NULL);
     if (h->epoll >= 0 && h->wake >= 0 && !epoll_ctl(h->epoll, EPOLL_CTL_ADD, h->wake, &e) &&
-        !pthread_create(&h->thread, NULL, loop, h))
+        !ms_thread_start(&h->thread, "moire-tls", loop, h))
         return MOIRE_OK;
     *out = NULL;
     if (h->epoll >= 0) close(h->epoll);

@@ -3,6 +3,7 @@
 #include "serve/net/side_threads.h"
 
 #include "serve/protocol/fault.h"
+#include "serve/protocol/thread.h"
 
 static void *work(void *arg) {
     struct ms_pool *p = arg;
@@ -26,7 +27,7 @@ int ms_pool_open(struct ms_pool *p, moire_error *err) {
     *p = (struct ms_pool){.n = 0};
     pthread_mutex_init(&p->lock, NULL);
     pthread_cond_init(&p->changed, NULL);
-    while (p->n < MS_POOL_THREADS && !pthread_create(&p->thread[p->n], NULL, work, p))
+    while (p->n < MS_POOL_THREADS && !ms_thread_start(&p->thread[p->n], "moire-side", work, p))
         p->n++;
     return p->n ? MOIRE_OK : ms_fail(err, MOIRE_EIO, "no thread for large requests");
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <time.h>
 #include "serve/protocol/fault.h"
+#include "serve/protocol/thread.h"
 #include "serve/repository/infer_query.h"
 
 /* One start in so many is of queries that cannot be in time any more: they are not kept for ever. */
@@ -88,7 +89,7 @@ static void choose(struct ms_batcher *b, struct ms_batch_class *cls, struct ms_q
                                    .size = size,
                                    .n_sizes = n_sizes,
                                    .under_way = b->under_way,
-                                   .window = pays ? b->model->repository->cores : INT_MAX,
+                                   .window = pays ? ms_model_cores(b->model) : INT_MAX,
                                    .delay_ns = pays ? b->model->settings.batching.delay_ns : 0,
                                    .turn_of_lost = b->starts % TURNS == 0};
     cls->pays = pays;
@@ -133,7 +134,7 @@ static bool start_one(struct ms_batcher *b) {
             k++;
         if (k < n_seen) continue;
         struct ms_batch_class *cls = seen[n_seen++] = q->queued.cls;
-        if (cls->pays && b->under_way >= b->model->repository->cores) continue;
+        if (cls->pays && b->under_way >= ms_model_cores(b->model)) continue;
         struct ms_choice c;
         choose(b, cls, list, gather(b, cls, list), &c);
         ms_batcher_wake(b, c.again_ns);
@@ -178,7 +179,7 @@ void ms_batcher_put(struct ms_batcher *b, struct ms_query *q) {
     }
     enqueue(b, q);
     ms_batcher_wake(b, q->expires_ns);
-    if (b->under_way >= b->model->repository->cores || b->model->settings.batching.delay_ns)
+    if (b->under_way >= ms_model_cores(b->model) || b->model->settings.batching.delay_ns)
         ms_batch_grow(b, q->queued.cls);
     ms_batcher_go(b);
     pthread_mutex_unlock(&b->lock);
@@ -312,7 +313,7 @@ int ms_batcher_open(struct ms_model *m, moire_error *err) {
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&b->wake, &attr);
     pthread_condattr_destroy(&attr);
-    if (pthread_create(&b->thread, NULL, keep_time, b)) {
+    if (ms_thread_start(&b->thread, "moire-batch", keep_time, b)) {
         ms_batcher_drop(b);
         return ms_fail(err, MOIRE_EIO, "no thread for the queue of '%.100s'", m->found.name);
     }

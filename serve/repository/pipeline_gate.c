@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 #include "serve/protocol/fault.h"
+#include "serve/protocol/thread.h"
 #include "serve/repository/pipeline.h"
 
 struct ms_gate {
@@ -129,7 +130,7 @@ int ms_gate_open(struct ms_repository *r, moire_error *err) {
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&g->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    const int rc = pthread_create(&g->keeper, NULL, keep, g);
+    const int rc = ms_thread_start(&g->keeper, "moire-pipeline", keep, g);
     if (!rc) {
         r->gate = g;
         return MOIRE_OK;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "serve/protocol/fault.h"
+#include "serve/protocol/thread.h"
 #include "serve/repository/pipeline.h"
 #include "serve/repository/repository_impl.h"
 
@@ -177,11 +178,11 @@ static void end_background(struct ms_repository *r) {
 
 /* The loader last: it needs the others. */
 static int start_threads(struct ms_repository *r) {
-    int rc = pthread_create(&r->background, NULL, ms_background, r);
+    int rc = ms_thread_start(&r->background, "moire-prepare", ms_background, r);
     if (rc) return rc;
-    rc = pthread_create(&r->binder, NULL, ms_binder, r);
+    rc = ms_thread_start(&r->binder, "moire-shapes", ms_binder, r);
     if (!rc) {
-        rc = pthread_create(&r->loader, NULL, ms_loader, r);
+        rc = ms_thread_start(&r->loader, "moire-loader", ms_loader, r);
         if (!rc) return 0;
         end_background(r);
         pthread_join(r->binder, NULL);
