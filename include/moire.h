@@ -217,8 +217,7 @@ MOIRE_API int moire_drain(moire_runtime *runtime);
 
 /* Writes what the runtime has done to a text file, as far as `record` events of every core reach back:
  * arrivals with the tags of queries, decisions, block times, answers, and each tenant's profile.  `moire
- * whatif` reads it.  Call it drained.  Where tenants run on GPUs it tells of these, on the GPUs' units, and
- * of no others.
+ * whatif` reads it.  Call it drained.  Where tenants run on GPUs it tells of these alone, on GPUs' units.
  * Returns: MOIRE_OK; MOIRE_EINVAL: an argument is NULL, or the runtime was made without `record`;
  * MOIRE_EIO: not written; MOIRE_ENOMEM; MOIRE_EFORKED. */
 MOIRE_API int moire_record(moire_runtime *runtime, const char *path, moire_error *err);
@@ -249,16 +248,16 @@ typedef struct moire_tenant_config {
     /* 1: convolutions and matrix products are summed as ONNX writes them.  0: 3x3 convolutions may go by
      * Winograd's algorithm, which does 2 to 5 times less work; its rounding errors are up to ten times larger
      * (some 1e-5 of an output's range), and a NaN, an infinity or a value beyond 1e37 spreads over up to six
-     * pixels instead of three.  Compiled 1x1 convolutions and matrix products may go by one step of
-     * Strassen's, an eighth less work, errors up to three times larger; there such a value spreads to one
-     * other pixel or row. */
+     * pixels instead of three.  Compiled 1x1 convolutions and matrix products may go by a step of Strassen's,
+     * an eighth less work, errors up to three times larger; such a value spreads to one pixel or row more. */
     int exact;
-    /* On a runtime with a device.  1: only there, and nothing is prepared for cores; a model that cannot run
-     * there is MOIRE_EUNSUPPORTED, and a query that a GPU fails is answered so (MOIRE_EDEVICE).  0: cores
-     * take over. */
+    /* On a runtime with a device.  1: only there, nothing is prepared for cores; a model that cannot run
+     * there is MOIRE_EUNSUPPORTED, a query that a GPU fails is MOIRE_EDEVICE.  0: cores take over. */
     int device_only;
-    double rate; /* queries/s that are expected at first, for the plan of lets; 0 = not known */
-    int at_once; /* 1: in milliseconds beside a tenant of its file, else as 0; 2: else MOIRE_ESTORE */
+    double rate;   /* queries/s that are expected at first, for the plan of lets; 0 = not known */
+    int at_once;   /* 1: in milliseconds beside a tenant of its file, else as 0; 2: else MOIRE_ESTORE */
+    int cores;     /* its queries have no more at once, all together; 0 = no bound.  Not on a device */
+    double weight; /* 0 (= 1) to 1000: its share in overload under policy "moire" (docs/sharing.md) */
 } moire_tenant_config;
 /* Sets every field to its default, and size.  Returns: nothing. */
 MOIRE_API void moire_tenant_config_init(moire_tenant_config *config);

@@ -35,7 +35,7 @@ static const struct key of_model[] = {
     {"class", JSON_STRING, 0, 0},
     {"priority", JSON_INTEGER, -1000, 1000},
     {"weight", JSON_REAL, 0, 0},
-    {"cores", JSON_INTEGER, 0, 1024},
+    {"cores", JSON_INTEGER, 1, 1024},
     {"shapes", JSON_ARRAY, 0, 0},
     {"max_batch_size", JSON_INTEGER, 0, 1 << 20},
     {"max_queue_size", JSON_INTEGER, 0, 1 << 14},

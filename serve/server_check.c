@@ -45,11 +45,22 @@ static void check_batching(const struct ms_found *f, const moire_model *m, FILE 
         fprintf(out, "note: %s: queries are not joined: %s\n", f->name, err.message);
 }
 
-static bool is_asked_to_join(const struct ms_source *from, const struct ms_found *f) {
+static void print_settings(const struct ms_settings *s, FILE *out) {
+    fprintf(out, "  %s", s->cls == MOIRE_BEST_EFFORT ? "best-effort" : "latency-critical");
+    if (s->qos_ns) fprintf(out, ", target %g ms", (double)s->qos_ns * 1e-6);
+    if (s->priority) fprintf(out, ", priority %d", s->priority);
+    if (s->weight != 1) fprintf(out, ", weight %g", s->weight);
+    if (s->cores) fprintf(out, ", at most %d cores", s->cores);
+    fputc('\n', out);
+}
+
+/* Prints what a model's configuration asks for; whether that is to join queries. */
+static bool check_settings(const struct ms_source *from, const struct ms_found *f, FILE *out) {
     struct ms_faults quiet = {0};
     struct ms_scan own;
     if (ms_scan_open(from, f->name, &own, &quiet, NULL)) return false;
     const bool is_asked = own.settings.batching.is_asked && own.settings.max_batch > 1;
+    print_settings(&own.settings, out);
     ms_scan_close(&own);
     return is_asked;
 }
@@ -105,13 +116,14 @@ static void check_model(const struct ms_source *from, const struct ms_found *f, 
         return;
     }
     fprintf(out, "%s, version %s: %s\n", f->name, f->version, f->path);
+    const bool joins = check_settings(from, f, out);
     for (int i = 0; i < moire_model_n_inputs(m); i++)
         if (!moire_model_input(m, i, &p)) print_port(out, "input ", &p);
     for (int i = 0; i < moire_model_n_outputs(m); i++)
         if (!moire_model_output(m, i, &p)) print_port(out, "output", &p);
     if (moire_model_n_inputs(m) > MS_PORTS || moire_model_n_outputs(m) > MS_PORTS)
         ms_fault_say(faults, "%s: more than %d inputs or outputs", f->name, MS_PORTS);
-    else if (is_asked_to_join(from, f))
+    else if (joins)
         check_batching(f, m, out);
     else
         check_buckets(from, f, m, faults);

@@ -36,6 +36,14 @@ static int write_config(const char *path, const struct mo_bench_tenant *t, int64
     put_parameter(f, "class", t->cls == MOIRE_BEST_EFFORT ? "best-effort" : "latency-critical");
     snprintf(value, sizeof value, "%d", t->priority);
     put_parameter(f, "priority", value);
+    if (t->cores) {
+        snprintf(value, sizeof value, "%d", t->cores);
+        put_parameter(f, "cores", value);
+    }
+    if (t->share > 0) {
+        snprintf(value, sizeof value, "%.9g", t->share);
+        put_parameter(f, "weight", value);
+    }
     return fclose(f) ? fail(path, err) : MOIRE_OK;
 }
 

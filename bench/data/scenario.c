@@ -56,8 +56,8 @@ int mo_bench_read_shapes(const struct mo_json_file *f, const char *where, const 
 
 struct tenant_raw {
     const char *name, *model, *cls;
-    double weight, rate;
-    int64_t priority, outstanding;
+    double weight, rate, share;
+    int64_t priority, outstanding, cores;
     bool shed_late;
     json_t *qos, *shapes, *curve, *stages;
 };
@@ -74,6 +74,8 @@ static int read_tenant(const struct mo_json_file *f, const char *where, const js
         {"class", MO_JSON_STRING, false, offsetof(struct tenant_raw, cls), 0, 0},
         {"weight", MO_JSON_NUMBER, false, offsetof(struct tenant_raw, weight), 1e-9, most_weight},
         {"priority", MO_JSON_INT, false, offsetof(struct tenant_raw, priority), -1000, 1000},
+        {"cores", MO_JSON_INT, false, offsetof(struct tenant_raw, cores), 0, 1024},
+        {"share", MO_JSON_NUMBER, false, offsetof(struct tenant_raw, share), 1e-3, 1000},
         {"shed_late", MO_JSON_BOOL, false, offsetof(struct tenant_raw, shed_late), 0, 0},
         {"qos", MO_JSON_OBJECT, false, offsetof(struct tenant_raw, qos), 0, 0},
         {"shapes", MO_JSON_OBJECT, false, offsetof(struct tenant_raw, shapes), 0, 0},
@@ -85,6 +87,8 @@ static int read_tenant(const struct mo_json_file *f, const char *where, const js
     *out = (struct mo_bench_tenant){.model = raw.model,
                                     .weight = raw.weight,
                                     .priority = (int)raw.priority,
+                                    .cores = (int)raw.cores,
+                                    .share = raw.share,
                                     .shed_late = raw.shed_late,
                                     .qos = *qos};
     if ((raw.model != NULL) == (raw.stages != NULL))

@@ -44,6 +44,8 @@ struct mo_bench_tenant {
     struct mo_bench_qos qos;
     enum moire_class cls;
     int priority;
+    int cores;    /* that its queries have at once at most; 0 = no bound */
+    double share; /* its weight where not all can be served; 0 = 1 */
     bool shed_late;
     moire_shape shapes[MO_BENCH_MAX_INPUTS];
     int n_shapes;

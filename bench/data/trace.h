@@ -20,6 +20,8 @@ struct mo_trace_tenant {
     int64_t qos_ns; /* 0 = none */
     bool best_effort, shed_late;
     int priority, n_counts;
+    int cores;             /* that it has at once at most; 0 = no bound */
+    double weight;         /* 0 = 1 */
     int counts[64];        /* core counts with times, rising */
     int64_t *times[64];    /* n_layers each, ns */
     int64_t *bytes, *cold; /* by layer: traffic, ns besides when caches are cold; NULL = not known */

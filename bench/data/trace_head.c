@@ -45,6 +45,20 @@ static int read_tenant(struct mo_trace_reader *r, const char *at) {
     return MOIRE_OK;
 }
 
+static int read_bounds(struct mo_trace_reader *r, const char *at) {
+    int64_t index, cores;
+    char *end = NULL;
+    if (!mo_trace_number(&at, 0, r->t->n_tenants - 1, &index) ||
+        !mo_trace_number(&at, 0, MO_TRACE_CORES, &cores))
+        return mo_trace_fail(r, "not \"# bounds INDEX CORES WEIGHT\" of a tenant named before");
+    const double weight = strtod(at, &end);
+    if (end == at || *end || !(weight > 0 && weight <= 1e6))
+        return mo_trace_fail(r, "bounds without a weight above 0");
+    r->t->tenants[index].cores = (int)cores;
+    r->t->tenants[index].weight = weight;
+    return MOIRE_OK;
+}
+
 static int read_profile(struct mo_trace_reader *r, const char *at) {
     int64_t index, cores, ns;
     if (!mo_trace_number(&at, 0, r->t->n_tenants - 1, &index) ||
@@ -121,6 +135,7 @@ int mo_trace_remark(struct mo_trace_reader *r, const char *at) {
     int code = mo_trace_gpu_remark(r, at, &took);
     if (code || took) return code;
     if (mo_trace_starts(&at, "# tenant ")) return read_tenant(r, at);
+    if (mo_trace_starts(&at, "# bounds ")) return read_bounds(r, at);
     if (mo_trace_starts(&at, "# profile ")) return read_profile(r, at);
     if (mo_trace_starts(&at, "# cold ")) return read_cold(r, at);
     if (mo_trace_starts(&at, "# operations ")) return read_operations(r, at);

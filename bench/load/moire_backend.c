@@ -120,6 +120,8 @@ static int load_target(struct self *self, const struct mo_bench_job *job, const 
     config.cls = of->cls;
     config.priority = of->priority;
     config.shed_late = of->shed_late;
+    config.cores = of->cores;
+    config.weight = of->share;
     config.shapes = want->shapes;
     config.n_shapes = want->n_shapes;
     config.exact = job->exact;

@@ -13,8 +13,8 @@ enum { MAX_SOLO = 4000, MAX_PATH = 1024 };
 
 struct job_tenant_raw {
     const char *name, *model;
-    int64_t qos_ns, priority, cls;
-    double rate;
+    int64_t qos_ns, priority, cls, cores;
+    double rate, share;
     bool shed_late;
     json_t *shapes, *stages, *split;
 };
@@ -43,6 +43,8 @@ static int read_job_tenant(struct mo_bench_job *job, int i, const json_t *object
         {"class", MO_JSON_INT, false, offsetof(struct job_tenant_raw, cls), 0, 1},
         {"priority", MO_JSON_INT, false, offsetof(struct job_tenant_raw, priority), -1000, 1000},
         {"rate", MO_JSON_NUMBER, false, offsetof(struct job_tenant_raw, rate), 0, 1e9},
+        {"cores", MO_JSON_INT, false, offsetof(struct job_tenant_raw, cores), 0, 1024},
+        {"share", MO_JSON_NUMBER, false, offsetof(struct job_tenant_raw, share), 0, 1000},
         {"shed_late", MO_JSON_BOOL, false, offsetof(struct job_tenant_raw, shed_late), 0, 0},
         {"shapes", MO_JSON_OBJECT, false, offsetof(struct job_tenant_raw, shapes), 0, 0},
     };
@@ -55,6 +57,8 @@ static int read_job_tenant(struct mo_bench_job *job, int i, const json_t *object
     *t = (struct mo_bench_tenant){.name = raw.name,
                                   .model = raw.model,
                                   .declared = raw.rate,
+                                  .cores = (int)raw.cores,
+                                  .share = raw.share,
                                   .shed_late = raw.shed_late,
                                   .priority = (int)raw.priority,
                                   .cls = (enum moire_class)raw.cls};

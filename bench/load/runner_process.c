@@ -128,6 +128,8 @@ static int write_job(struct mo_bench_session *s, const char *path, const struct 
                                    "qos_ns", (json_int_t)qos_ns[i], "class", (int)t->cls, "priority",
                                    t->priority, "shed_late", (int)t->shed_late, "shapes", shapes_json(t));
         if (t->app) add_stages(tenant, t->app);
+        if (t->cores) json_object_set_new(tenant, "cores", json_integer(t->cores));
+        if (t->share > 0) json_object_set_new(tenant, "share", json_real(t->share));
         if (t->declared > 0) json_object_set_new(tenant, "rate", json_real(t->declared));
         json_array_append_new(list, tenant);
     }

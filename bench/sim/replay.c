@@ -120,6 +120,8 @@ static int describe_tenants(const struct replay *r, const struct mo_bench_replay
                                      .cls = t->best_effort ? MOIRE_BEST_EFFORT : MOIRE_LATENCY_CRITICAL,
                                      .priority = t->priority,
                                      .shed_late = t->shed_late,
+                                     .cores = t->cores,
+                                     .share = t->weight,
                                      .qos.ms = (double)t->qos_ns * 1e-6};
         m->mix.qos_ns[i] = t->qos_ns;
     }

@@ -191,6 +191,8 @@ static int open_tenants(const struct mo_bench_simulation *m, struct mo_sim *sim,
                                            .best_effort = t->cls == MOIRE_BEST_EFFORT,
                                            .shed_late = t->shed_late,
                                            .priority = t->priority,
+                                           .cores = t->cores,
+                                           .weight = t->share,
                                            .queue = (int)m->env->limits.queue,
                                            .instances = (int)(arenas < most ? arenas : most),
                                            .profile = m->profile[i]};

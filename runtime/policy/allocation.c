@@ -69,7 +69,7 @@ bool mo_allocation_shed(struct mo_allocation *h, int query) {
 }
 
 int mo_need(const struct mo_view *view, const struct mo_view_tenant *t, int begin, int end, double budget) {
-    return mo_blocks_core(t->profile, -1, view->n_cores, begin, end, budget / t->residual);
+    return mo_blocks_core(t->profile, -1, mo_view_widest(view, t), begin, end, budget / t->residual);
 }
 
 double mo_budget(const struct mo_view *view, int query, int end) {
@@ -87,7 +87,8 @@ double mo_budget(const struct mo_view *view, int query, int end) {
 bool mo_infeasible(const struct mo_view *view, int query) {
     const struct mo_view_query *q = &view->queries[query];
     if (q->deadline == MO_NEVER) return false;
-    int fastest = mo_profile_fastest(view->tenants[q->tenant].profile, q->next_layer, view->n_cores);
+    const struct mo_view_tenant *t = &view->tenants[q->tenant];
+    int fastest = mo_profile_fastest(t->profile, q->next_layer, mo_view_widest(view, t));
     return mo_view_left(view, query, fastest) > q->deadline - view->now;
 }
 

@@ -27,7 +27,8 @@ static int in_time(const struct mo_view *view, int query) {
 
 static int fastest(const struct mo_view *view, int query) {
     const struct mo_view_query *q = &view->queries[query];
-    return mo_profile_fastest(view->tenants[q->tenant].profile, q->next_layer, view->n_cores);
+    const struct mo_view_tenant *t = &view->tenants[q->tenant];
+    return mo_profile_fastest(t->profile, q->next_layer, mo_view_widest(view, t));
 }
 
 static int even_share(const struct mo_view *view, int query) {

@@ -9,7 +9,7 @@ void mo_shed_from_late(const struct mo_view *view, struct mo_decisions *out) {
         const struct mo_view_tenant *t = &view->tenants[q->tenant];
         if (!run->late_since || q->decided || !t->shed_late || q->deadline == MO_NEVER) continue;
         int layers = t->profile->n_layers;
-        int wide = run->end < layers ? mo_profile_fastest(t->profile, run->end, view->n_cores) : 1;
+        int wide = run->end < layers ? mo_profile_fastest(t->profile, run->end, mo_view_widest(view, t)) : 1;
         /* the stall may end this moment: predicted_end is a guess, and guesses would cost answers in time */
         if (view->now + mo_view_time(t, wide, run->end, layers) > q->deadline)
             mo_decide_shed(out, run->query);

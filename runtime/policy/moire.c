@@ -67,6 +67,12 @@ static void set_aside(struct mo_moire_state *s, int at) {
     if (!s->list[at].running) insert(s, s->aside, s->n_aside++, at, older);
 }
 
+/* After what its tenant has had, and what those before it will have. */
+static void take_turn(struct mo_moire_account *a, struct mo_moire_candidate *c, double weight) {
+    c->turn = a->had + a->ahead;
+    if (!c->running) a->ahead += c->left / weight;
+}
+
 /* run: the block that runs, or NULL.  The list has room for all that are looked at. */
 static void add(struct mo_moire_state *s, const struct mo_view *view, int slot, int top,
                 const struct mo_view_run *run) {
@@ -98,12 +104,18 @@ static void add(struct mo_moire_state *s, const struct mo_view *view, int slot, 
     c->keep = !t->best_effort && q->deadline != MO_NEVER && mo_moire_time(c, top) * (1 + MARGIN) <= c->slack;
     if (c->keep) mo_moire_climb(c, c->slack / (1 + SPARE));
     c->left = mo_moire_work(c, c->rung);
+    if (s->weighted) take_turn(&s->account[q->tenant], c, mo_view_weight(t));
     insert(s, s->by_deadline, at, at, earlier);
     if (c->keep) return;
     c->late = true;
     s->account[q->tenant].begun += c->started;
     s->account[q->tenant].late += q->started && q->deadline != MO_NEVER;
     set_aside(s, at);
+}
+
+static int top_of(const struct mo_moire_state *s, const struct mo_view *view,
+                  const struct mo_view_tenant *t) {
+    return mo_ladder_top(t->profile, s->crowded, mo_view_widest(view, t));
 }
 
 /* Least time that a tenant's layers take from one on. */
@@ -134,7 +146,7 @@ static void gather_paused(struct mo_moire_state *s, const struct mo_view *view, 
         if (k && s->n_others >= MO_MOIRE_OTHERS) return;
         if (!t->open || k >= t->n_paused) continue;
         if (view->queries[t->paused[k]].deadline > view->now || k < PER_TENANT_LATE)
-            add(s, view, t->paused[k], mo_ladder_top(t->profile, s->crowded, view->n_cores), NULL);
+            add(s, view, t->paused[k], top_of(s, view, t), NULL);
     }
 }
 
@@ -145,7 +157,7 @@ static void gather_waiting(struct mo_moire_state *s, const struct mo_view *view,
         struct mo_moire_account *a = &s->account[i];
         if (k && s->n_others >= MO_MOIRE_OTHERS) return;
         if (!t->open || !t->free_instances || !t->n_waiting) continue;
-        int top = mo_ladder_top(t->profile, s->crowded, view->n_cores);
+        int top = top_of(s, view, t);
         if (!k) {
             a->first = first_feasible(s, view, t, top);
             a->late += a->first;
@@ -167,9 +179,7 @@ static void gather(struct mo_moire_state *s, const struct mo_view *view) {
     }
     for (int i = 0; i < view->n_running; i++) {
         const struct mo_view_run *run = &view->runs[view->running[i]];
-        add(s, view, run->query,
-            mo_ladder_top(view->tenants[view->queries[run->query].tenant].profile, s->crowded, view->n_cores),
-            run);
+        add(s, view, run->query, top_of(s, view, &view->tenants[view->queries[run->query].tenant]), run);
     }
     for (int k = 0; k < paused; k++)
         gather_paused(s, view, k);
@@ -178,28 +188,30 @@ static void gather(struct mo_moire_state *s, const struct mo_view *view) {
 }
 
 /* --- 2. what fits --- */
-static int costliest(const struct mo_moire_state *s, int last, double begun) {
+/* Of one tenant, or of all (-1). */
+static int costliest(const struct mo_moire_state *s, int last, int tenant, double begun) {
     int worst = -1;
     double most = 0;
     for (int k = 0; k <= last; k++) {
         const struct mo_moire_candidate *c = &s->list[s->by_deadline[k]];
         double frees = c->left / s->account[c->tenant].price / (c->started ? begun : 1);
-        if (!c->keep || frees <= most) continue;
+        if (!c->keep || frees <= most || (tenant >= 0 && c->tenant != tenant)) continue;
         most = frees;
         worst = s->by_deadline[k];
     }
     return worst;
 }
 
-static void fit(struct mo_moire_state *s, const struct mo_view *view) {
+/* What of a tenant's (-1: of all) does not fit so many cores is set aside. */
+static void fit_on(struct mo_moire_state *s, const struct mo_view *view, int tenant, int cores) {
     double load = 0, begun = view->objective == MO_OBJECTIVE_EVERY ? BEGUN : 1;
     for (int i = 0; i < s->n; i++) {
         const struct mo_moire_candidate *c = &s->list[s->by_deadline[i]];
-        if (!c->keep) continue;
+        if (!c->keep || (tenant >= 0 && c->tenant != tenant)) continue;
         load += c->left;
-        double room = c->slack * view->n_cores * FULL;
+        double room = c->slack * cores * FULL;
         while (load > room) {
-            int victim = costliest(s, i, begun);
+            int victim = costliest(s, i, tenant, begun);
             if (victim < 0) break;
             load -= s->list[victim].left;
             set_aside(s, victim);
@@ -207,12 +219,18 @@ static void fit(struct mo_moire_state *s, const struct mo_view *view) {
     }
 }
 
+static void fit(struct mo_moire_state *s, const struct mo_view *view) {
+    for (int i = 0; s->bounded && i < view->n_tenants; i++)
+        if (view->tenants[i].open && s->account[i].most) fit_on(s, view, i, s->account[i].most);
+    fit_on(s, view, -1, view->n_cores);
+}
+
 static void shed_infeasible(const struct mo_moire_state *s, const struct mo_view *view,
                             struct mo_decisions *out) {
     for (int i = 0; i < view->n_tenants; i++) {
         const struct mo_view_tenant *t = &view->tenants[i];
         if (!t->open || !t->shed_late || !t->qos_ns) continue;
-        int top = mo_ladder_top(t->profile, s->crowded, view->n_cores);
+        int top = top_of(s, view, t);
         int n = first_feasible(s, view, t, top);
         for (int k = 0; k < n && k < SHED_AT_ONCE; k++)
             mo_decide_shed(out, t->waiting[k]);
@@ -247,9 +265,11 @@ static void decide(struct mo_moire_state *s, const struct mo_view *view, struct 
     mo_shed_from_late(view, out);
     mo_let_go_late(view, out);
     if (!view->n_idle && !anyone_waits(view)) return;
+    mo_moire_look(s, view);
     gather(s, view);
     mo_moire_prices(s, view);
     if (!s->parts->no_fit) fit(s, view);
+    if (s->weighted) mo_moire_take_turns(s);
     mo_moire_deal(s, view);
     mo_moire_give(s, view, out);
 }

@@ -46,15 +46,29 @@ static void step_to(struct mo_moire_candidate *c, double budget) {
     }
 }
 
+/* Of a tenant with a bound no more than that; what runs keeps a core. */
+static int within_bound(struct mo_moire_state *s, const struct mo_moire_candidate *c, int share) {
+    struct mo_moire_account *a = &s->account[c->tenant];
+    if (!a->most) return share;
+    const int left = a->most - a->dealt;
+    if (share > left) share = left;
+    if (share < c->running) share = c->running;
+    a->dealt += share;
+    return share;
+}
+
 /* Sets the shares for a fraction of the slack, that of a step; returns the cores that they take. */
 static int deal_at(struct mo_moire_state *s, int step) {
     double fraction = EARLIEST + (LATEST - EARLIEST) * step / STEPS;
     int sum = 0;
+    for (int i = 0; s->bounded && i < s->n; i++)
+        s->account[s->list[i].tenant].dealt = 0;
     for (int i = 0; i < s->n; i++) {
         struct mo_moire_candidate *c = &s->list[i];
         if (!c->keep) continue;
         step_to(c, c->slack * fraction);
         c->share = c->plan[c->rung].cores;
+        if (s->bounded) c->share = within_bound(s, c, c->share);
         sum += c->share;
     }
     return sum;

@@ -36,6 +36,13 @@ static bool is_decided(const struct giving *g, int query) {
     return false;
 }
 
+/* Of n cores those that its tenant may still take. */
+static int within_bound(const struct giving *g, const struct mo_moire_candidate *c, int n) {
+    const struct mo_moire_account *a = &g->state->account[c->tenant];
+    if (!a->most || n <= a->room) return n;
+    return a->room > 0 ? a->room : 0;
+}
+
 /* Instances of the tenant that blocks decided in this dispatch have taken. */
 static int taken_instances(const struct giving *g, int tenant) {
     int n = 0;
@@ -54,6 +61,7 @@ static int taken_instances(const struct giving *g, int tenant) {
 static bool may_begin(const struct giving *g, const struct mo_moire_candidate *c) {
     const struct mo_view_tenant *t = &g->view->tenants[c->tenant];
     const struct mo_moire_account *a = &g->state->account[c->tenant];
+    if (within_bound(g, c, 1) < 1) return false;
     if (c->started) return true;
     if (taken_instances(g, c->tenant) >= t->free_instances) return false;
     if (t->best_effort || !t->qos_ns) return !t->n_paused;
@@ -67,8 +75,9 @@ static void start(struct giving *g, const struct mo_moire_candidate *c, int n) {
     const struct mo_view_query *q = &view->queries[c->query];
     const struct mo_view_tenant *t = &view->tenants[c->tenant];
     if (!may_begin(g, c)) return;
-    g->state->account[c->tenant].begun += c->late && !c->started;
-    int wanted = n;
+    struct mo_moire_account *a = &g->state->account[c->tenant];
+    a->begun += c->late && !c->started;
+    int wanted = n = within_bound(g, c, n);
     if (n > g->idle) n = g->idle;
     int64_t bound = (int64_t)((double)view->block_ns / BRIEF / t->residual);
     int end = mo_profile_block(t->profile, n, q->next_layer, bound);
@@ -78,7 +87,9 @@ static void start(struct giving *g, const struct mo_moire_candidate *c, int n) {
     g->missing += wanted - n;
     double work = (double)mo_view_time(t, n, q->next_layer, end) * n;
     g->work += work;
-    g->state->account[c->tenant].owed -= work;
+    a->owed -= work;
+    if (g->state->weighted) a->had += work / mo_view_weight(t);
+    a->room -= n;
 }
 
 /* The cores that stay in a candidate's block. */
@@ -91,7 +102,7 @@ static struct mo_cores cores_of(const struct mo_view *view, const struct mo_moir
 
 /* Idle cores join a block until it has its share. */
 static void grow(struct giving *g, struct mo_moire_candidate *c) {
-    int lack = c->share - c->cores, n = lack < g->idle ? lack : g->idle;
+    int lack = within_bound(g, c, c->share - c->cores), n = lack < g->idle ? lack : g->idle;
     if (lack * WORTH < c->cores) return;
     g->missing += lack - n;
     if (!n || n * WORTH < c->cores) return;
@@ -100,6 +111,7 @@ static void grow(struct giving *g, struct mo_moire_candidate *c) {
     mo_cores_join(&cores, &more);
     mo_decide_resize(g->out, c->query, cores, c->share);
     g->idle -= n;
+    g->state->account[c->tenant].room -= n;
     c->cores += n;
 }
 
@@ -152,13 +164,13 @@ static void give_shares(struct giving *g) {
     struct mo_moire_state *s = g->state;
     for (int i = 0; i < s->n; i++) {
         struct mo_moire_candidate *c = &s->list[s->by_deadline[i]];
-        if (!c->keep) continue;
+        if (!c->keep || !c->share) continue;
         if (c->running && g->resizes && c->share > c->cores && !is_decided(g, c->query))
             grow(g, c);
         else if (!c->running && g->idle > 0)
             start(g, c, c->share);
         else if (!c->running)
-            g->missing += c->share;
+            g->missing += within_bound(g, c, c->share);
     }
 }
 

@@ -26,6 +26,10 @@ struct mo_moire_account {
     int begun;                           /* of those that are late, how many have begun */
     double price;                        /* of a miss */
     double owed;                         /* core time, ns, that its floor is ahead of what it had */
+    int most, room, dealt; /* cores: its bound, 0 = none; what that leaves; dealt to it at this fraction */
+    double had;            /* core time, ns, by its weight; only kept while weights differ */
+    bool busy;             /* it had something to do at the dispatch before */
+    double ahead;          /* the same that its candidates so far would take */
 };
 
 struct mo_moire_candidate {
@@ -39,6 +43,7 @@ struct mo_moire_candidate {
     double takes, slower; /* by which the rest takes so long; and by the one before */
     double slack;         /* ns until its deadline */
     int64_t deadline, order;
+    double turn;      /* by what its tenant had; only known while weights differ */
     int begin, cores; /* layer after its block; cores that stay in the block */
     int64_t rest;     /* what is left of its block */
     int share;        /* cores of the deal; what is not kept has none */
@@ -58,12 +63,14 @@ struct mo_moire_state {
     struct mo_moire_candidate list[MO_MOIRE_CANDIDATES];
     const struct mo_moire_parts *parts;
     int n, n_others, n_aside; /* n_others: of the n that do not run */
+    bool weighted, bounded;   /* some tenant has a weight that is not 1; a bound on its cores */
     bool crowded;             /* the shared cache holds little of the models: which plans count, ladder.h */
     int step;                 /* of the deal before this one, moire_deal.c */
     double debt; /* core time, ns, that others get before the next turn of what has waited too long */
     struct mo_moire_account account[MO_MOIRE_TENANTS];
     int64_t turned_at, seen_at;
     short by_deadline[MO_MOIRE_CANDIDATES], aside[MO_MOIRE_CANDIDATES]; /* indices into list */
+    short place_before[MO_MOIRE_CANDIDATES]; /* of those of aside without a target, moire_tenants.c */
 };
 
 /* ns that are left of a query by the plan of a rung, and the core time of that. */
@@ -79,6 +86,10 @@ static inline double mo_moire_work(const struct mo_moire_candidate *c, int rung)
 void mo_moire_climb(struct mo_moire_candidate *c, double budget);
 /* moire_prices.c: the price of a miss of every tenant, by what of theirs is late. */
 void mo_moire_prices(struct mo_moire_state *state, const struct mo_view *view);
+/* moire_tenants.c: what the dispatch has to know of tenants with bounds and weights, before `gather`. */
+void mo_moire_look(struct mo_moire_state *state, const struct mo_view *view);
+/* Of what is set aside and has no target: by what its tenants had, in the places that it has by age. */
+void mo_moire_take_turns(struct mo_moire_state *state);
 /* moire_deal.c: the share of every candidate that is kept. */
 void mo_moire_deal(struct mo_moire_state *state, const struct mo_view *view);
 /* moire_give.c: who starts, grows and shrinks. */

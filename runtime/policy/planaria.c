@@ -119,7 +119,7 @@ static void deal(struct state *s, const struct mo_view *view) {
     for (int i = 0, spare = rest; fit && scores > 0 && i < s->n; i++) {
         struct dealt *c = &s->list[i];
         const struct mo_view_tenant *t = &view->tenants[view->queries[c->query].tenant];
-        int most = mo_profile_fastest(t->profile, c->begin, view->n_cores);
+        int most = mo_profile_fastest(t->profile, c->begin, mo_view_widest(view, t));
         int gets = c->gets + (int)(spare * c->score / scores);
         if (gets > most) gets = most;
         if (gets > c->gets) c->gets = gets;

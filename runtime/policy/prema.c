@@ -20,7 +20,7 @@ struct state {
 enum { OLDEST_EVERY = 12 };
 
 static int wide(const struct mo_view *view, const struct mo_view_tenant *t) {
-    return mo_profile_fastest(t->profile, 0, view->n_cores);
+    return mo_profile_fastest(t->profile, 0, mo_view_widest(view, t));
 }
 
 static double tokens(const struct mo_view *view, int query) {

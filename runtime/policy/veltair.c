@@ -57,7 +57,7 @@ static struct mo_blocks model_of(const struct serving *v, const struct mo_view_t
     const struct mo_profile *p = t->profile;
     return (struct mo_blocks){
         .profile = p,
-        .cores = v->view->n_cores,
+        .cores = mo_view_widest(v->view, t),
         .target = t->qos_ns ? mo_blocks_planned((double)t->qos_ns) / slower(v, t)
                             : (double)mo_profile_time(p, 1, 0, p->n_layers),
         .pressure = v->options->versions ? v->view->pressure[MO_PRESSURE_CACHE] : -1,

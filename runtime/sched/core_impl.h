@@ -87,7 +87,9 @@ struct mo_sched {
     double common;         /* recent mean, over blocks, of own - usual of their tenants (learn.c) */
     int64_t replanned_for; /* order + 1 of the latest query that a plan was asked for early */
     int n_cores, max_tenants, held;
-    bool missed; /* something happened while held */
+    bool missed;  /* something happened while held */
+    int bounded;  /* tenants that have a bound on their cores */
+    bool trimmed; /* by such a bound: cores are idle that the policy has given away */
     struct mo_view view;
     struct mo_view_tenant *tenant_views;
     struct mo_sched_tenant *tenants;
@@ -122,6 +124,12 @@ void mo_slot_cut(struct mo_slot_list *list, int at, int n);
 /* resizing.c: carries a RESIZE out, if it may be; a block is at `at` now, its cores and its end are known. */
 bool mo_sched_resize(struct mo_sched *s, const struct mo_decision *d, int64_t now);
 void mo_sched_run_from(const struct mo_profile *profile, struct mo_view_run *run, double at, int64_t now);
+
+/* core_bounds.c: the policy sees nothing to run of tenants that hold all cores that they may; and again. Cuts
+ * a decision down to its tenant's bound; false: nothing is left of it. */
+void mo_sched_hide_full(struct mo_sched *s);
+void mo_sched_show_full(struct mo_sched *s);
+bool mo_sched_trim(struct mo_sched *s, struct mo_decision *d);
 
 /* reset.c: carries a RESET out, if it may be. */
 bool mo_sched_reset(struct mo_sched *s, const struct mo_decision *d, int64_t now);

@@ -58,6 +58,8 @@ int mo_sched_tenant_open(struct mo_sched *s, const struct mo_sched_tenant_config
                                                   .best_effort = c->best_effort,
                                                   .shed_late = c->shed_late,
                                                   .qos_ns = c->qos_ns,
+                                                  .cores = s->view.gpus ? 0 : c->cores,
+                                                  .weight = c->weight,
                                                   .profile = c->profile,
                                                   .share = c->share,
                                                   .declared = c->declared,
@@ -66,6 +68,7 @@ int mo_sched_tenant_open(struct mo_sched *s, const struct mo_sched_tenant_config
                                                   .paused_gpu = -1,
                                                   .waiting = t->waiting.slot,
                                                   .paused = t->paused.slot};
+    s->bounded += s->tenant_views[at].cores > 0;
     if (at >= s->view.n_tenants) s->view.n_tenants = at + 1;
     mo_sched_mirror(s, at);
     choose_bound(s);
@@ -91,6 +94,7 @@ int mo_sched_tenant_pending(const struct mo_sched *s, int tenant) {
 void mo_sched_tenant_free(struct mo_sched *s, int tenant) {
     struct mo_sched_tenant *t = &s->tenants[tenant];
     s->tuned -= t->tuned;
+    s->bounded -= s->tenant_views[tenant].cores > 0;
     s->units->forget(s, tenant);
     mo_free(s->env, t->memory);
     *t = (struct mo_sched_tenant){0};

@@ -232,6 +232,20 @@ static void ensure_progress(struct mo_sched *s, int64_t now) {
     start_run(s, &d, now);
 }
 
+/* Asks the policy and carries out what it wants. */
+static void ask(struct mo_sched *s, const struct mo_event *event, int64_t now) {
+    s->decisions.n = 0;
+    s->trimmed = false;
+    mo_sched_hide_full(s);
+    s->policy->dispatch(s->policy_state, &s->view, event, &s->decisions);
+    mo_sched_show_full(s);
+    int n = s->decisions.n > s->decisions.cap ? s->decisions.cap : s->decisions.n;
+    for (int i = 0; i < n; i++) {
+        struct mo_decision *d = &s->decisions.list[i];
+        if (mo_sched_trim(s, d) && !apply(s, d, now)) s->stats.refused++;
+    }
+}
+
 void mo_sched_dispatch(struct mo_sched *s, enum mo_event_kind kind, int query, int tenant, int64_t now) {
     if (s->held) {
         s->missed = true;
@@ -243,15 +257,13 @@ void mo_sched_dispatch(struct mo_sched *s, enum mo_event_kind kind, int query, i
     mo_sched_forget_pace(s, now);
     if (s->watch_at <= now) mo_sched_watch(s, now);
     mo_sched_read_pressure(s);
-    s->decisions.n = 0;
     if (s->policy->plan && now - s->planned_at >= s->policy->plan_period_ns) {
         s->planned_at = now;
         s->policy->plan(s->policy_state, &s->view);
     }
-    s->policy->dispatch(s->policy_state, &s->view, &event, &s->decisions);
-    int n = s->decisions.n > s->decisions.cap ? s->decisions.cap : s->decisions.n;
-    for (int i = 0; i < n; i++)
-        if (!apply(s, &s->decisions.list[i], now)) s->stats.refused++;
+    ask(s, &event, now);
+    for (int more = s->bounded; more > 0 && s->trimmed && s->view.n_idle > 0; more--)
+        ask(s, &event, now);
     ensure_progress(s, now);
     mo_sched_power_note(s, now);
     if (s->cost_clock) mo_histogram_add(&s->stats.decision_ns, s->cost_clock(s->engine) - begin);

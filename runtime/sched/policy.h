@@ -76,7 +76,9 @@ struct mo_view_tenant {
     bool open; /* false: unused, or being unloaded */
     int priority;
     bool best_effort, shed_late;
-    int64_t qos_ns; /* 0 = none */
+    int64_t qos_ns;  /* 0 = none */
+    int cores, held; /* cores: no more at once, 0 = no bound; held: where there is one, those of its blocks */
+    double weight;   /* of its share where not all can be served; 0 = 1 */
     const struct mo_profile *profile;
     const struct mo_share_profile *const *share; /* by kind of GPU; NULL = it runs on none */
     double declared;                             /* queries/s that are expected at first; 0 = not known */
@@ -305,6 +307,13 @@ static inline int64_t mo_view_let_time(const struct mo_view *view, int tenant, i
     if (!p) return MO_SHARE_NEVER;
     int64_t whole = mo_share_latency(p, batch, share) + mo_share_copy(p, batch);
     return (int64_t)((double)whole * mo_view_part(view->tenants[tenant].profile, n, begin, end));
+}
+/* Most cores that a block of the tenant can have on this machine. */
+static inline int mo_view_widest(const struct mo_view *view, const struct mo_view_tenant *t) {
+    return t->cores && t->cores < view->n_cores ? t->cores : view->n_cores;
+}
+static inline double mo_view_weight(const struct mo_view_tenant *t) {
+    return t->weight > 0 ? t->weight : 1;
 }
 /* Predicted time of layers [begin, end) of a tenant on `cores`, with its residual. */
 static inline int64_t mo_view_time(const struct mo_view_tenant *t, int cores, int begin, int end) {

@@ -92,7 +92,9 @@ struct mo_sched_tenant_config {
     int64_t qos_ns;
     bool best_effort, shed_late;
     int priority, queue, instances;
-    const struct mo_profile *profile;            /* lives as long as the tenant */
+    int cores;                        /* that its blocks have at once at most; 0 = no bound.  Not on GPUs */
+    double weight;                    /* of its share when not all can be served; 0 = 1 */
+    const struct mo_profile *profile; /* lives as long as the tenant */
     const struct mo_share_profile *const *share; /* by kind of GPU, as long; NULL on a machine of cores */
     double declared;                             /* queries/s expected at first; 0 = not known */
     double slowdown[MO_PRESSURE_LEVELS];         /* at each level of pressure; zeros = not known */

@@ -23,9 +23,10 @@ int moire_tenant_predict(moire_tenant *t, int cores, int64_t *ns, moire_error *e
         return mo_fail(err, MOIRE_EINVAL, "moire_tenant_predict: %d cores, the runtime has %d", cores, n);
     const struct mo_profile *p = t->profile;
     if (!p) return MOIRE_OK;
+    const int bound = t->serving.cores, most = bound && bound < n ? bound : n;
     struct mo_device_now now;
     mo_engine_now(rt->engine, t->place[t->n_places - 1].tenant, &now); /* cores are the last place */
-    const int64_t time = cores ? mo_profile_time(p, cores, 0, p->n_layers) : least_time(p, n);
+    const int64_t time = cores ? mo_profile_time(p, cores, 0, p->n_layers) : least_time(p, most);
     *ns = (int64_t)((double)time * (now.residual > 0 ? now.residual : 1));
     return MOIRE_OK;
 }

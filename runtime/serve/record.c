@@ -6,6 +6,7 @@
  *   # since NS                                    events before it are of no interest
  *   # counters SOURCE NAME,NAME,...               what the values of COUNTERS are; only with counters
  *   # tenant INDEX LAYERS QOS_NS BEST_EFFORT SHED_LATE PRIORITY NAME
+ *   # bounds INDEX CORES WEIGHT                   cores at once, 0 = no bound; only where either is set
  *   # profile INDEX CORES NS,NS,...               the solo time of each layer, a line a measured core count
  *   # cold INDEX BYTES:NS,BYTES:NS,...            of each layer: traffic, and what it takes besides on cold
  *                                                 caches
@@ -35,6 +36,8 @@ void mo_record_tenant(FILE *f, int index, const char *name, const struct mo_sche
     fprintf(f, "# tenant %d %d %" PRId64 " %d %d %d ", index, p->n_layers, c->qos_ns, c->best_effort,
             c->shed_late, c->priority);
     mo_record_name(f, name);
+    if (c->cores || (c->weight > 0 && c->weight != 1))
+        fprintf(f, "# bounds %d %d %.9g\n", index, c->cores, c->weight > 0 ? c->weight : 1);
     for (int n = 1; n <= p->max_cores; n++) {
         if (!p->measured[n]) continue;
         fprintf(f, "# profile %d %d ", index, n);

@@ -10,7 +10,7 @@
 #include "runtime/serve/common.h"
 #include "runtime/serve/gpu.h"
 
-enum { SPARE_INSTANCES = 8, MAX_NAME = 200, LEAST_INSTANCES = 3 };
+enum { SPARE_INSTANCES = 8, MAX_NAME = 200, MAX_WEIGHT = 1000, LEAST_INSTANCES = 3 };
 static const int64_t POOL_BYTES = INT64_C(1) << 30; /* arenas of one tenant */
 
 void moire_tenant_config_init(moire_tenant_config *config) {
@@ -29,6 +29,10 @@ static int read_config(const moire_tenant_config *given, moire_tenant_config *ou
         return mo_fail(err, MOIRE_EINVAL, "tenant config: qos_ns, queue and n_shapes must not be negative");
     if (out->at_once < 0 || out->at_once > 2)
         return mo_fail(err, MOIRE_EINVAL, "tenant config: at_once is 0, 1 or 2");
+    if (out->cores < 0) return mo_fail(err, MOIRE_EINVAL, "tenant config: cores must not be negative");
+    if (!(out->weight >= 0 && out->weight <= MAX_WEIGHT))
+        return mo_fail(err, MOIRE_EINVAL, "tenant config: weight is %g; it must be 0 to %d", out->weight,
+                       MAX_WEIGHT);
     if (out->cls != MOIRE_LATENCY_CRITICAL && out->cls != MOIRE_BEST_EFFORT)
         return mo_fail(err, MOIRE_EINVAL, "tenant config: unknown class %d", (int)out->cls);
     return MOIRE_OK;
@@ -168,6 +172,8 @@ static int open_tenant(moire_tenant *t, const moire_tenant_config *c, moire_erro
                                                  .best_effort = c->cls == MOIRE_BEST_EFFORT,
                                                  .shed_late = c->shed_late != 0,
                                                  .priority = c->priority,
+                                                 .cores = c->cores,
+                                                 .weight = c->weight,
                                                  .queue = (int)queue,
                                                  .instances = t->n_instances,
                                                  .profile = t->profile};

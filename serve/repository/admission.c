@@ -49,7 +49,7 @@ static void measure(struct ms_query *q) {
 static int check_quotas(struct ms_query *q) {
     const struct ms_model *m = q->model;
     const struct ms_settings *s = &m->settings;
-    const int cores = m->repository->cores;
+    const int cores = ms_model_cores(m);
     const struct {
         int64_t most, has;
         const char *name;
@@ -72,7 +72,7 @@ static int check_quotas(struct ms_query *q) {
 static int check_time(struct ms_query *q, int64_t one_ns, int64_t least_ns) {
     const struct ms_model *m = q->model;
     if (!m->settings.is_predicted || q->target_ns == MS_NEVER || !one_ns) return MOIRE_OK;
-    const int64_t ahead = m->held.queries / m->repository->cores * one_ns;
+    const int64_t ahead = m->held.queries / ms_model_cores(m) * one_ns;
     const int64_t left = q->target_ns - q->begun_ns;
     if (ahead + least_ns <= left) return MOIRE_OK;
     return ms_fail(&q->error, MOIRE_ESHED,

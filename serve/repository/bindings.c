@@ -97,6 +97,8 @@ static int load(const struct ms_model *m, const moire_shape *shapes, bool quick,
     c.qos_ns = m->settings.qos_ns;
     c.cls = m->settings.cls;
     c.priority = m->settings.priority;
+    c.cores = m->settings.cores;
+    c.weight = m->settings.weight;
     c.shed_late = m->settings.is_predicted;
     c.shapes = shapes;
     c.n_shapes = m->n_inputs;

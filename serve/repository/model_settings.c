@@ -49,9 +49,11 @@ static const struct field of_model[] = {
 };
 static const struct field of_parameters[] = {
     {"qos_ms", READ},        {"class", READ},      {"priority", READ},  {"max_queue", READ},
-    {"max_in_flight", READ}, {"max_memory", READ}, {"admission", READ}, {"weight", NOT_SERVED},
-    {"cores", NOT_SERVED},   {"function", READ},   {"buckets", READ},   {NULL, READ},
+    {"max_in_flight", READ}, {"max_memory", READ}, {"admission", READ}, {"weight", READ},
+    {"cores", READ},         {"function", READ},   {"buckets", READ},   {NULL, READ},
 };
+
+static const double LEAST_WEIGHT = 0.001, MOST_WEIGHT = 1000;
 
 const char *ms_settings_parameter(const struct ms_reader *r, const char *key) {
     const json_t *all = json_object_get(r->s->config, "parameters"), *v = json_object_get(all, key);
@@ -62,22 +64,27 @@ const char *ms_settings_parameter(const struct ms_reader *r, const char *key) {
     return text;
 }
 
+/* A parameter's number within bounds, `standard` where it is not given. */
+static double decimal(const struct ms_reader *r, const char *key, double least, double most, double standard,
+                      const char *what) {
+    const char *text = ms_settings_parameter(r, key);
+    char *end = NULL;
+    if (!text) return standard;
+    const double value = strtod(text, &end);
+    if (end != text && !*end && value >= least && value <= most) return value;
+    ms_fault_say(r->faults, "%s: config.pbtxt: %s is '%.40s'; it must be %s", r->model, key, text, what);
+    return standard;
+}
+
 static void read_parameters(const struct ms_reader *r) {
     const json_t *all = message(r, r->s->config, "parameters");
     if (!all) return;
     check_names(r, " of parameters", all, of_parameters);
-    const char *qos = ms_settings_parameter(r, "qos_ms"), *cls = ms_settings_parameter(r, "class"),
-               *priority = ms_settings_parameter(r, "priority");
+    const char *cls = ms_settings_parameter(r, "class"), *priority = ms_settings_parameter(r, "priority");
     char *end = NULL;
-    if (qos) {
-        const double ms = strtod(qos, &end);
-        if (end == qos || *end || !(ms > 0 && ms <= 1e9))
-            ms_fault_say(r->faults,
-                         "%s: config.pbtxt: qos_ms is '%.40s'; it must be a number of milliseconds above 0",
-                         r->model, qos);
-        else
-            r->s->qos_ns = (int64_t)llround(ms * 1e6);
-    }
+    const double ms = decimal(r, "qos_ms", 1e-6, 1e9, 0, "a number of milliseconds above 0");
+    r->s->qos_ns = (int64_t)llround(ms * 1e6);
+    r->s->weight = decimal(r, "weight", LEAST_WEIGHT, MOST_WEIGHT, 1, "a number from 0.001 to 1000");
     if (cls && strcmp(cls, "latency-critical") && strcmp(cls, "best-effort"))
         ms_fault_say(r->faults,
                      "%s: config.pbtxt: class is '%.40s'; latency-critical and best-effort are known",
@@ -93,6 +100,9 @@ static void read_parameters(const struct ms_reader *r) {
     }
     ms_settings_read_quotas(r);
     ms_settings_read_buckets(r);
+    if (r->s->is_ensemble && (r->s->cores || r->s->weight != 1))
+        ms_fault_say(r->faults, "%s: config.pbtxt: cores and weight belong to the models of an ensemble",
+                     r->model);
 }
 
 static void read_versions(struct ms_reader *r) {
@@ -156,7 +166,7 @@ static void read_ensemble(const struct ms_reader *r) {
 }
 
 void ms_settings_read(json_t *config, const char *name, struct ms_settings *out, struct ms_faults *faults) {
-    *out = (struct ms_settings){.config = config ? config : json_object()};
+    *out = (struct ms_settings){.config = config ? config : json_object(), .weight = 1};
     struct ms_reader r = {.model = name, .s = out, .faults = faults};
     check_names(&r, "", out->config, of_model);
     const char *own = json_string_value(json_object_get(out->config, "name"));

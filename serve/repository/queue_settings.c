@@ -100,6 +100,7 @@ void ms_settings_read_quotas(const struct ms_reader *r) {
     r->s->quota = (struct ms_quota){.waiting = number(r, "max_queue", 1 << 14),
                                     .in_flight = number(r, "max_in_flight", 1 << 20),
                                     .bytes = number(r, "max_memory", INT64_C(1) << 50)};
+    r->s->cores = (int)number(r, "cores", 1024);
     const char *admission = ms_settings_parameter(r, "admission");
     r->s->is_predicted = admission && !strcmp(admission, "predicted");
     if (admission && !r->s->is_predicted && strcmp(admission, "all") != 0)

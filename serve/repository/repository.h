@@ -96,6 +96,12 @@ struct ms_repository {
     struct ms_hosts *hosts; /* of functions; likewise */
 };
 
+/* Cores that queries of a model can have. */
+static inline int ms_model_cores(const struct ms_model *m) {
+    const int bound = m->settings.cores, all = m->repository->cores;
+    return bound && bound < all ? bound : all;
+}
+
 /* Starts the loader, which begins to load everything unless is_explicit.
  * Returns: MOIRE_OK, and the repository is to be stopped; MOIRE_ENOMEM; MOIRE_EIO: no thread. */
 int ms_repository_start(const struct ms_repository_options *options, struct ms_repository **out,

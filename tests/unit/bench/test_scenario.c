@@ -27,7 +27,8 @@ static void reads_all_keys(void **state) {
         " {\"model\": \"m\"},\n"
         " {\"model\": \"m\", \"name\": \"second\", \"weight\": 2.5, \"qos\": {\"ms\": 10}, \"priority\": "
         "-3,\n"
-        "  \"class\": \"best-effort\", \"shed_late\": true, \"shapes\": {\"x\": [1, 3, 32, 48]}}]}";
+        "  \"class\": \"best-effort\", \"shed_late\": true, \"cores\": 3, \"share\": 0.5, \"shapes\": "
+        "{\"x\": [1, 3, 32, 48]}}]}";
     assert_int_equal(parse(text, &s, &err), MOIRE_OK);
     assert_int_equal(s.n_tenants, 2);
     assert_int_equal(s.objective, MO_OBJECTIVE_WEIGHTED);
@@ -42,6 +43,8 @@ static void reads_all_keys(void **state) {
     assert_true(t->qos.ms == 10 && t->qos.times_solo == 0 && t->weight == 2.5 && t->shed_late);
     assert_int_equal(t->cls, MOIRE_BEST_EFFORT);
     assert_int_equal(t->priority, -3);
+    assert_int_equal(t->cores, 3);
+    assert_true(t->share == 0.5);
     assert_int_equal(t->n_shapes, 1);
     assert_int_equal(t->shapes[0].rank, 4);
     assert_int_equal(t->shapes[0].shape[3], 48);

@@ -86,6 +86,18 @@ static void arrive(struct sim *s, int tenant) {
 }
 
 /* The next arrival or cancel; false when there is none. */
+/* No tenant's blocks have more cores than it may have. */
+static void check_bounds(struct sim *s) {
+    const struct mo_view *v = mo_sched_view(mo_sim_sched(s->engine));
+    int held[SIM_MAX_TENANTS] = {0};
+    for (int i = 0; i < v->n_running; i++) {
+        const struct mo_view_run *run = &v->runs[v->running[i]];
+        held[v->queries[run->query].tenant] += run->n_cores;
+    }
+    for (int i = 0; i < s->c->n_tenants; i++)
+        if (s->c->tenant[i].cores && held[i] > s->c->tenant[i].cores) s->violations++;
+}
+
 static bool drive(struct sim *s) {
     int tenant = 0, which = -1;
     for (int i = 1; i < s->c->n_tenants; i++)
@@ -94,6 +106,10 @@ static bool drive(struct sim *s) {
     for (int i = 0; i < s->n_cancels; i++)
         if (s->cancels[i].time < when) when = s->cancels[which = i].time;
     if (when == INT64_MAX) return false;
+    while (mo_sim_next(s->engine) < when) {
+        mo_sim_advance(s->engine, mo_sim_next(s->engine));
+        check_bounds(s);
+    }
     mo_sim_advance(s->engine, when);
     if (which < 0) {
         arrive(s, tenant);
@@ -102,6 +118,7 @@ static bool drive(struct sim *s) {
         s->cancels[which] = s->cancels[--s->n_cancels];
         mo_sim_cancel(s->engine, handle);
     }
+    check_bounds(s);
     return true;
 }
 
@@ -191,6 +208,8 @@ static void open_tenant(struct sim *s, const struct mo_env *env, int i) {
                                         .best_effort = t->best_effort,
                                         .shed_late = t->shed_late,
                                         .queue = t->queue ? t->queue : 1024,
+                                        .cores = t->cores,
+                                        .weight = t->weight,
                                         .instances = t->instances ? t->instances : s->c->n_cores + 2,
                                         .profile = s->profile[i]};
     int index;

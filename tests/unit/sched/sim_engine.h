@@ -15,6 +15,8 @@ struct sim_tenant {
     double rate; /* arrivals per second */
     bool best_effort, shed_late;
     int instances, queue;
+    int cores;     /* at once at most; 0 = no bound */
+    double weight; /* 0 = 1 */
 };
 
 /* The arrivals of a run, as the bound wants them, and when their last answer came. */
