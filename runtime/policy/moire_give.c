@@ -199,6 +199,18 @@ static void give_rest(struct giving *g) {
     }
 }
 
+/* What is left joins the blocks of those that have no share, oldest first. */
+static void grow_rest(struct giving *g) {
+    struct mo_moire_state *s = g->state;
+    for (int i = 0; i < s->n && g->idle > 0; i++) {
+        struct mo_moire_candidate *c = &s->list[s->by_deadline[i]];
+        if (!c->running || c->keep || is_decided(g, c->query)) continue;
+        const int most = c->plan[c->top].cores;
+        c->share = c->cores + g->idle < most ? c->cores + g->idle : most;
+        if (c->share > c->cores) grow(g, c);
+    }
+}
+
 void mo_moire_give(struct mo_moire_state *s, const struct mo_view *view, struct mo_decisions *out) {
     struct giving g = {.view = view,
                        .state = s,
@@ -210,5 +222,6 @@ void mo_moire_give(struct mo_moire_state *s, const struct mo_view *view, struct 
     give_shares(&g);
     if (g.resizes && g.missing > 0) take_back(&g);
     give_rest(&g);
+    if (g.resizes) grow_rest(&g);
     s->debt -= g.work;
 }
