@@ -197,7 +197,27 @@ static int state_of(moire_runtime *runtime, uint64_t id) {
     return found;
 }
 
-/* A load measures the model on the worker, which is held up: it is on its way until that goes on. */
+/* Loads beside the caller, who looks meanwhile.  false: the load was over before he came to look. */
+static bool is_seen_loading(moire_runtime *runtime, struct loading *l) {
+    moire_tenant_row rows[ROWS];
+    pthread_t thread;
+    int n = 0;
+    assert_int_equal(pthread_create(&thread, NULL, load_aside, l), 0);
+    do
+        assert_int_equal(moire_tenants(runtime, rows, ROWS, &n, NULL), MOIRE_OK);
+    while (n < 2);
+    const bool seen = rows[1].state == MOIRE_TENANT_LOADING;
+    assert_string_equal(rows[0].name, "lenet");
+    assert_int_equal(rows[0].state, MOIRE_TENANT_READY);
+    assert_string_equal(rows[1].name, "second");
+    assert_true(!rows[1].tenant || !seen);
+    pthread_join(thread, NULL);
+    assert_int_equal(l->code, MOIRE_OK);
+    assert_int_equal(moire_tenant_id(l->tenant), rows[1].id);
+    assert_int_equal(state_of(runtime, rows[1].id), MOIRE_TENANT_READY);
+    return seen;
+}
+
 static void tenants_are_listed_with_their_states(void **state) {
     (void)state;
     struct serve_bed b;
@@ -215,28 +235,19 @@ static void tenants_are_listed_with_their_states(void **state) {
     assert_int_equal(moire_tenant_get_state(b.runtime, 1, NULL, NULL), MOIRE_EINVAL);
     assert_int_equal(moire_tenant_get_state(NULL, 1, &found, NULL), MOIRE_EINVAL);
     assert_int_equal(moire_tenant_id(NULL), 0);
-    serve_keep_busy(&b);
     struct loading l = {.runtime = b.runtime};
-    pthread_t thread;
-    assert_int_equal(pthread_create(&thread, NULL, load_aside, &l), 0);
-    do
-        assert_int_equal(moire_tenants(b.runtime, rows, ROWS, &n, NULL), MOIRE_OK);
-    while (n < 2);
-    assert_true(rows[0].id == 1 && rows[0].tenant == b.tenant && rows[0].state == MOIRE_TENANT_READY);
-    assert_string_equal(rows[0].name, "lenet");
-    assert_true(rows[1].id == 2 && !rows[1].tenant && rows[1].state == MOIRE_TENANT_LOADING);
-    assert_string_equal(rows[1].name, "second");
-    assert_int_equal(state_of(b.runtime, 2), MOIRE_TENANT_LOADING);
-    atomic_store(&b.go, 1);
-    pthread_join(thread, NULL);
-    assert_int_equal(l.code, MOIRE_OK);
-    assert_int_equal(moire_tenant_id(l.tenant), 2);
-    assert_int_equal(state_of(b.runtime, 2), MOIRE_TENANT_READY);
+    bool seen = false;
+    uint64_t id = 1;
+    for (int i = 0; i < 100 && !seen; i++) {
+        seen = is_seen_loading(b.runtime, &l);
+        assert_int_equal(moire_tenant_id(l.tenant), ++id);
+        assert_int_equal(moire_unload(l.tenant, NULL), MOIRE_OK);
+        assert_int_equal(state_of(b.runtime, id), MOIRE_TENANT_UNLOADED);
+    }
+    assert_true(seen);
     moire_tenant *none;
     assert_int_equal(moire_load(b.runtime, "/nonexistent.onnx", NULL, &none, NULL), MOIRE_EIO);
-    assert_int_equal(state_of(b.runtime, 3), MOIRE_TENANT_UNLOADED);
-    assert_int_equal(moire_unload(l.tenant, NULL), MOIRE_OK);
-    assert_int_equal(state_of(b.runtime, 2), MOIRE_TENANT_UNLOADED);
+    assert_int_equal(state_of(b.runtime, id + 1), MOIRE_TENANT_UNLOADED);
     assert_int_equal(moire_tenants(b.runtime, rows, 0, &n, NULL), MOIRE_OK);
     assert_int_equal(n, 1);
     moire_runtime_destroy(b.runtime, 1);
