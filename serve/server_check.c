@@ -2,9 +2,9 @@
  * server_check.c - `moire serve --check`: every fault of a repository, without serving it; see server.h. */
 #include <string.h>
 #include "serve/protocol/kserve.h"
-#include "serve/repository/ensemble.h"
-#include "serve/repository/functions.h"
-#include "serve/repository/padding.h"
+#include "serve/pipeline/ensemble.h"
+#include "serve/pipeline/functions.h"
+#include "serve/query/padding.h"
 #include "serve/server.h"
 
 struct report {

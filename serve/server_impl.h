@@ -6,8 +6,8 @@
 #include "serve/grpc/grpc.h"
 #include "serve/http/http.h"
 #include "serve/protocol/log.h"
-#include "serve/repository/query_trace.h"
-#include "serve/repository/regions.h"
+#include "serve/query/query_trace.h"
+#include "serve/query/regions.h"
 #include "serve/server.h"
 
 enum ms_socket_file { MS_FILE_HTTP, MS_FILE_GRPC, MS_FILE_CONTROL, MS_SOCKET_FILES };

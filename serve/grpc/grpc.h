@@ -18,7 +18,7 @@
 #include "serve/net/coding.h"
 #include "serve/net/request_log.h"
 #include "serve/net/handshake.h"
-#include "serve/repository/infer_query.h"
+#include "serve/query/infer_query.h"
 
 /* Bounds; docs/serving.md has them in its table of limits. */
 enum {

@@ -3,7 +3,7 @@
 #include "inference.pb-c.h"
 #include "serve/grpc/grpc.h"
 #include "serve/protocol/fault.h"
-#include "serve/repository/regions.h"
+#include "serve/query/regions.h"
 
 static struct ms_regions *regions_of(const struct ms_item *item) {
     return item->call->connection->door->repository->options.regions;

@@ -5,7 +5,7 @@
 #include "serve/grpc/grpc.h"
 #include "serve/protocol/fault.h"
 #include "serve/protocol/log.h"
-#include "serve/repository/query_trace.h"
+#include "serve/query/query_trace.h"
 
 /* A list without a value clears a setting; levels stay a list. */
 static json_t *trace_change(const Inference__TraceSettingRequest *r) {

@@ -19,7 +19,7 @@
 #include "serve/http/http_watch.h"
 #include "serve/http/mhd.h"
 #include "serve/page/live_page.h"
-#include "serve/repository/infer_query.h"
+#include "serve/query/infer_query.h"
 
 enum { MS_LISTENERS = 5 };
 

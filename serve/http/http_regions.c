@@ -3,7 +3,7 @@
 #include <string.h>
 #include "serve/http/http.h"
 #include "serve/protocol/fault.h"
-#include "serve/repository/regions.h"
+#include "serve/query/regions.h"
 
 static struct ms_regions *regions_of(const struct ms_exchange *x) {
     return x->http->repository->options.regions;

@@ -3,7 +3,7 @@
 #include "serve/http/http.h"
 #include "serve/protocol/fault.h"
 #include "serve/protocol/log.h"
-#include "serve/repository/query_trace.h"
+#include "serve/query/query_trace.h"
 
 /* What a request with a body asks to change. */
 static int read_change(const struct ms_exchange *x, json_t **out, moire_error *err) {

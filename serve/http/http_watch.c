@@ -13,7 +13,7 @@
 #include <time.h>
 #include "serve/protocol/fault.h"
 #include "serve/protocol/thread.h"
-#include "serve/repository/infer_query.h"
+#include "serve/query/infer_query.h"
 
 enum { LOOK_MS = 100, LOOKS_IN_VAIN = 20 };
 

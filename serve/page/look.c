@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "serve/repository/batcher.h"
+#include "serve/batch/batcher.h"
 
 const char *ms_state_name(enum ms_state state) {
     static const char *const text[] = {"LOADING", "READY", "UNLOADING", "UNAVAILABLE"};

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "serve/protocol/fault.h"
-#include "serve/repository/padding.h"
+#include "serve/query/padding.h"
 #include "serve/repository/repository_impl.h"
 
 static bool is_for(const struct ms_model *m, const struct ms_binding *b, const moire_shape *shapes) {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "serve/protocol/fault.h"
-#include "serve/repository/infer_query.h"
+#include "serve/query/infer_query.h"
 #include "serve/repository/repository_impl.h"
 
 /* From BIND on: of queries. */

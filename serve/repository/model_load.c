@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "serve/protocol/fault.h"
-#include "serve/repository/batcher.h"
-#include "serve/repository/padding.h"
-#include "serve/repository/pipeline.h"
+#include "serve/batch/batcher.h"
+#include "serve/query/padding.h"
+#include "serve/pipeline/pipeline.h"
 #include "serve/repository/repository_impl.h"
 
 void ms_model_destroy(struct ms_model *m) {

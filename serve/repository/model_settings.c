@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "serve/repository/ensemble.h"
+#include "serve/pipeline/ensemble.h"
 
 void ms_fault_say(struct ms_faults *to, const char *format, ...) {
     char line[600];

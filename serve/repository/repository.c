@@ -8,7 +8,7 @@
 #include <string.h>
 #include "serve/protocol/fault.h"
 #include "serve/protocol/thread.h"
-#include "serve/repository/pipeline.h"
+#include "serve/pipeline/pipeline.h"
 #include "serve/repository/repository_impl.h"
 
 void ms_say(struct ms_repository *r, int level, const char *format, ...)

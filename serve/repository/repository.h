@@ -13,11 +13,11 @@
 #define MS_REPOSITORY_H
 #include <pthread.h>
 #include "serve/protocol/kserve.h"
-#include "serve/repository/admission.h"
-#include "serve/repository/class_labels.h"
-#include "serve/repository/ensemble.h"
-#include "serve/repository/functions.h"
-#include "serve/repository/tally.h"
+#include "serve/query/admission.h"
+#include "serve/query/class_labels.h"
+#include "serve/pipeline/ensemble.h"
+#include "serve/pipeline/functions.h"
+#include "serve/query/tally.h"
 
 enum { MS_BINDINGS = 240 }; /* tenants of all models; a runtime has 256 at most */
 enum ms_state { MS_LOADING, MS_READY, MS_UNLOADING, MS_UNAVAILABLE };

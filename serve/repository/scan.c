@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include "serve/protocol/fault.h"
-#include "serve/repository/class_labels.h"
-#include "serve/repository/functions.h"
+#include "serve/query/class_labels.h"
+#include "serve/pipeline/functions.h"
 #include "serve/repository/pbtxt.h"
 
 struct scanner {

@@ -16,11 +16,11 @@
 #include "serve/grpc/infer_wire.h"
 #include "serve/protocol/kserve.h"
 #include "serve/protocol/log.h"
-#include "serve/repository/class_labels.h"
+#include "serve/query/class_labels.h"
 #include "serve/repository/overlay.h"
 #include "serve/repository/pbtxt.h"
-#include "serve/repository/regions.h"
-#include "serve/repository/trace_settings.h"
+#include "serve/query/regions.h"
+#include "serve/query/trace_settings.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n);
 

@@ -2,7 +2,7 @@
  * serve_functions.h - the functions of models/ as those of a server (serve/repository/functions.h). */
 #ifndef MO_SERVE_FUNCTIONS_H
 #define MO_SERVE_FUNCTIONS_H
-#include "serve/repository/functions.h"
+#include "serve/pipeline/functions.h"
 
 enum { MO_SERVE_FUNCTIONS = 16 };
 /* Fills the table, which lives as long as `row`. */

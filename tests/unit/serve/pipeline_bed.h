@@ -8,7 +8,7 @@
 #ifndef MS_PIPELINE_BED_H
 #define MS_PIPELINE_BED_H
 #include <stdatomic.h>
-#include "serve/repository/infer_query.h"
+#include "serve/query/infer_query.h"
 
 struct pipeline_bed {
     char folder[64];

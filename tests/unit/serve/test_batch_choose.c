@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <string.h>
-#include "serve/repository/batch_choose.h"
+#include "serve/batch/batch_choose.h"
 
 enum { MS = 1000000 };
 

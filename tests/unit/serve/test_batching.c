@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "models/zoo.h"
-#include "serve/repository/infer_query.h"
+#include "serve/query/infer_query.h"
 #include "tests/unit/codegen/onnx_build.h"
 
 enum { KNOWN = 64, MOST_ROWS = 3, MOST_COLUMNS = 1024, MODELS = 4, FLIGHT = 96 };

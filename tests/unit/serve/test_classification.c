@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "serve/protocol/kserve_values.h"
-#include "serve/repository/classification.h"
+#include "serve/query/classification.h"
 
 /* The classes as JSON. */
 static void gives(const moire_tensor *scores, int64_t top, bool is_batch, const struct ms_labels *labels,

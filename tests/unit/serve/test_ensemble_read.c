@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
-#include "serve/repository/ensemble.h"
+#include "serve/pipeline/ensemble.h"
 #include "serve/repository/pbtxt.h"
 
 static char said[4096];

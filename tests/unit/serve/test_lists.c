@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "serve/protocol/fault.h"
-#include "serve/repository/list_step.h"
+#include "serve/pipeline/list_step.h"
 #include "tests/unit/serve/pipeline_bed.h"
 
 /* --- functions -------------------------------------------------------------------------------------------

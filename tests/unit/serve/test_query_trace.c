@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 #include "serve/protocol/log.h"
-#include "serve/repository/query_trace.h"
-#include "serve/repository/trace_settings.h"
+#include "serve/query/query_trace.h"
+#include "serve/query/trace_settings.h"
 
 static int change(struct ms_trace_rules *r, const char *model, const char *text) {
     moire_error err = {0};

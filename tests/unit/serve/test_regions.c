@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#include "serve/repository/regions.h"
+#include "serve/query/regions.h"
 
 static char key[64];
 

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <string.h>
 #include "serve/page/live_page.h"
-#include "serve/repository/tally.h"
+#include "serve/query/tally.h"
 
 static const int64_t SECOND = 1000000000;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tally.c - counts and histograms of a model's queries; see tally.h. */
-#include "serve/repository/tally.h"
+#include "serve/query/tally.h"
 
 #define DECADE(unit)                                                                                         \
     (unit), (unit)*1.2, (unit)*1.5, (unit)*2, (unit)*2.5, (unit)*3, (unit)*4, (unit)*5, (unit)*6, (unit)*8

@@ -3,7 +3,7 @@
 #ifndef MS_INFER_QUERY_H
 #define MS_INFER_QUERY_H
 #include <stdatomic.h>
-#include "serve/repository/batcher.h"
+#include "serve/batch/batcher.h"
 
 struct ms_query {
     /* The caller's: a model that it has taken (given back before `done`), and what to call at the end, on any

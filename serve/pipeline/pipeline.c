@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  * pipeline.c - queries of ensembles; see pipeline.h. */
-#include "serve/repository/pipeline.h"
+#include "serve/pipeline/pipeline.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include "serve/protocol/fault.h"
-#include "serve/repository/list_step.h"
+#include "serve/pipeline/list_step.h"
 
 static int64_t now(const struct ms_pipeline *p) {
     return moire_now(p->whole->runtime);

@@ -4,7 +4,7 @@
 #include <string.h>
 #include "moire_predict.h"
 #include "serve/protocol/fault.h"
-#include "serve/repository/infer_query.h"
+#include "serve/query/infer_query.h"
 #include "serve/repository/repository_impl.h"
 
 /* Predictions change slowly. */

@@ -15,7 +15,7 @@
 #ifndef MS_BATCHER_H
 #define MS_BATCHER_H
 #include <stdatomic.h>
-#include "serve/repository/batch_choose.h"
+#include "serve/batch/batch_choose.h"
 #include "serve/repository/repository.h"
 
 struct ms_query;

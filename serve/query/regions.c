@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * regions.c - shared memory of clients; see regions.h. */
 #define _GNU_SOURCE
-#include "serve/repository/regions.h"
+#include "serve/query/regions.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  * before the query is submitted, outputs to there when it was answered; see infer_query.h and regions.h. */
 #include <stdlib.h>
 #include "serve/protocol/fault.h"
-#include "serve/repository/query_impl.h"
+#include "serve/query/query_impl.h"
 
 static struct ms_regions *regions_of(const struct ms_query *q) {
     return q->model->repository->options.regions;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * classification.c - the highest values of an output; see classification.h. */
-#include "serve/repository/classification.h"
+#include "serve/query/classification.h"
 
 #include <inttypes.h>
 #include <math.h>

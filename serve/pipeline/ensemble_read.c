@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "serve/repository/ensemble.h"
-#include "serve/repository/list_step.h"
+#include "serve/pipeline/ensemble.h"
+#include "serve/pipeline/list_step.h"
 #include "serve/repository/repository.h"
 
 struct reader {

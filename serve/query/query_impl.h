@@ -2,8 +2,8 @@
  * query_impl.h - inside infer_query: a query's tensors in shared memory. */
 #ifndef MS_QUERY_IMPL_H
 #define MS_QUERY_IMPL_H
-#include "serve/repository/infer_query.h"
-#include "serve/repository/regions.h"
+#include "serve/query/infer_query.h"
+#include "serve/query/regions.h"
 
 /* Fills inputs that lie in regions; takes the regions of outputs.  Returns: the code of q->error. */
 int ms_query_load_regions(struct ms_query *q);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * batch_choose.c - which waiting queries are run together; see batch_choose.h. */
-#include "serve/repository/batch_choose.h"
+#include "serve/batch/batch_choose.h"
 
 #include <stddef.h>
 

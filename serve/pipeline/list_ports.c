@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "serve/protocol/fault.h"
-#include "serve/repository/list_step.h"
+#include "serve/pipeline/list_step.h"
 
 static const char suffix[] = ":shapes";
 

@@ -4,12 +4,12 @@
  * One thread at a time drives a list: it begins items while there are some to begin and room for them.  An
  * item that ends meanwhile, on whatever thread, leaves that to it; so an item that ends within the call that
  * begins it does not call itself. */
-#include "serve/repository/list_step.h"
+#include "serve/pipeline/list_step.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include "serve/protocol/fault.h"
-#include "serve/repository/infer_query.h"
+#include "serve/query/infer_query.h"
 
 /* One item under way. */
 struct item {

@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include "serve/repository/ensemble.h"
-#include "serve/repository/list_step.h"
+#include "serve/pipeline/ensemble.h"
+#include "serve/pipeline/list_step.h"
 
 struct checker {
     const struct ms_ensemble *e;

@@ -8,7 +8,7 @@
  * position, so it has no value that the client has not given. */
 #ifndef MS_PADDING_H
 #define MS_PADDING_H
-#include "serve/repository/infer_query.h"
+#include "serve/query/infer_query.h"
 
 /* The loader's: makes the model ready for every bucket.  MOIRE_EUNSUPPORTED: the graph mixes positions. */
 int ms_buckets_prepare(struct ms_model *model, moire_error *err);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * infer_query.c - infer requests on their way through the runtime; see infer_query.h. */
 #define _GNU_SOURCE
-#include "serve/repository/pipeline.h"
+#include "serve/pipeline/pipeline.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -10,11 +10,11 @@
 #include <time.h>
 #include "serve/protocol/fault.h"
 #include "serve/protocol/log.h"
-#include "serve/repository/classification.h"
-#include "serve/repository/list_step.h"
-#include "serve/repository/padding.h"
-#include "serve/repository/query_impl.h"
-#include "serve/repository/query_trace.h"
+#include "serve/query/classification.h"
+#include "serve/pipeline/list_step.h"
+#include "serve/query/padding.h"
+#include "serve/query/query_impl.h"
+#include "serve/query/query_trace.h"
 #include "serve/repository/repository_impl.h"
 
 static int64_t now(const struct ms_query *q) {

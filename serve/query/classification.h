@@ -5,7 +5,7 @@
 #define MS_CLASSIFICATION_H
 #include <stdbool.h>
 #include "serve/protocol/bytes.h"
-#include "serve/repository/class_labels.h"
+#include "serve/query/class_labels.h"
 
 /* Appends to `text` the `top` highest of `scores`, or all where they are fewer: of each row where the first
  * dimension is a batch, highest first, equals by index, NaN last.  out: the tensor of BYTES that they are;

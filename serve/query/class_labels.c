@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * class_labels.c - reads names of classes; see class_labels.h. */
 #define _GNU_SOURCE
-#include "serve/repository/class_labels.h"
+#include "serve/query/class_labels.h"
 
 #include <errno.h>
 #include <fcntl.h>

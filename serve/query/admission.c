@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * admission.c - whether a model takes one more query; see admission.h. */
-#include "serve/repository/admission.h"
+#include "serve/query/admission.h"
 
 #include <inttypes.h>
 #include "serve/protocol/fault.h"
-#include "serve/repository/infer_query.h"
+#include "serve/query/infer_query.h"
 
 /* Queries of a level that wait, where nothing else is said. */
 enum { MS_WAITING = 1024 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * query_trace.c - which queries are traced, and the file that their times go to; see query_trace.h. */
 #define _GNU_SOURCE
-#include "serve/repository/query_trace.h"
+#include "serve/query/query_trace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include "serve/protocol/bytes.h"
 #include "serve/protocol/fault.h"
-#include "serve/repository/trace_settings.h"
+#include "serve/query/trace_settings.h"
 
 enum { WAITING_BYTES = 64 << 10 };
 

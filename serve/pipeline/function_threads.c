@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include "serve/protocol/fault.h"
-#include "serve/repository/functions.h"
+#include "serve/pipeline/functions.h"
 #include "serve/repository/repository_impl.h"
-#include "serve/repository/infer_query.h"
+#include "serve/query/infer_query.h"
 
 enum { CORES_A_THREAD = 4, THREADS = 16 };
 struct ms_hosts {

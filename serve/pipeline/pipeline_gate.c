@@ -10,7 +10,7 @@
 #include <time.h>
 #include "serve/protocol/fault.h"
 #include "serve/protocol/thread.h"
-#include "serve/repository/pipeline.h"
+#include "serve/pipeline/pipeline.h"
 
 struct ms_gate {
     pthread_mutex_t lock;

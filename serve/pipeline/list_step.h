@@ -12,7 +12,7 @@
  * Locks: a list's is taken with no other.  Items are begun and cancelled under none. */
 #ifndef MS_LIST_STEP_H
 #define MS_LIST_STEP_H
-#include "serve/repository/ensemble.h"
+#include "serve/pipeline/ensemble.h"
 
 /* Items of a list, those of it under way at once, and bytes of all answers. */
 enum { MS_ITEMS = 1024, MS_ITEMS_AT_ONCE = 8, MS_ITEMS_BYTES = 256 << 20 };

@@ -14,7 +14,7 @@
  * begun and cancelled under none: they may be ensembles themselves. */
 #ifndef MS_PIPELINE_H
 #define MS_PIPELINE_H
-#include "serve/repository/infer_query.h"
+#include "serve/query/infer_query.h"
 
 struct ms_part {
     struct ms_pipeline *pipeline;

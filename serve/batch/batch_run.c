@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "serve/protocol/fault.h"
-#include "serve/repository/infer_query.h"
+#include "serve/query/infer_query.h"
 
 struct ms_run {
     struct ms_batcher *batcher; /* held */

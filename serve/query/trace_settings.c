@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * trace_settings.c - which queries are traced; see trace_settings.h. */
-#include "serve/repository/trace_settings.h"
+#include "serve/query/trace_settings.h"
 
 #include <errno.h>
 #include <inttypes.h>

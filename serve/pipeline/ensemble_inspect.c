@@ -3,8 +3,8 @@
  * ensemble.h. */
 #include <stdlib.h>
 #include <string.h>
-#include "serve/repository/ensemble.h"
-#include "serve/repository/functions.h"
+#include "serve/pipeline/ensemble.h"
+#include "serve/pipeline/functions.h"
 
 struct inspection {
     const struct ms_source *from;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  * batcher.c - the queue of a model, and when what waits is started; see batcher.h. */
 #define _GNU_SOURCE
-#include "serve/repository/batcher.h"
+#include "serve/batch/batcher.h"
 
 #include <limits.h>
 #include <stdlib.h>
 #include <time.h>
 #include "serve/protocol/fault.h"
 #include "serve/protocol/thread.h"
-#include "serve/repository/infer_query.h"
+#include "serve/query/infer_query.h"
 
 /* One start in so many is of queries that cannot be in time any more: they are not kept for ever. */
 enum { TURNS = 16 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * padding.c - see padding.h. */
-#include "serve/repository/padding.h"
+#include "serve/query/padding.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
