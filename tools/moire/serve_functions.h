@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * serve_functions.h - the functions of models/ as those of a server (serve/repository/functions.h). */
+ * serve_functions.h - the functions of models/ as those of a server (serve/pipeline/functions.h). */
 #ifndef MO_SERVE_FUNCTIONS_H
 #define MO_SERVE_FUNCTIONS_H
 #include "serve/pipeline/functions.h"
