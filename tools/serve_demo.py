@@ -4,12 +4,14 @@
 
 The load is Poisson and open: requests come when they come, whether the server is ready or not.  They are sent by
 tritonclient over gRPC.  Each model has an equal share of the machine's time, and a target of a few times what it takes
-alone; so which models are hard to serve depends on the machine as little as possible.
+alone; so which models are hard to serve depends on the machine as little as possible.  --flame draws where the server's
+time went meanwhile, by perf.
 """
 import argparse
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -131,6 +133,30 @@ def send(stub, name, inputs, per_second, seconds, seed, lost):
         ended.acquire()
 
 
+class Flame:
+    """perf beside the server, and what it saw as a flame graph by thread; docs/serving-perf.md reads one."""
+    HERTZ, STACK = 499, 8192
+
+    def __init__(self, pid, folder):
+        if not shutil.which("perf"):
+            sys.exit("serve-demo: --flame needs perf (Debian: linux-perf)")
+        self.data = os.path.join(folder, "perf.data")
+        self.perf = subprocess.Popen(
+            ["perf", "record", "-q", "-F", str(self.HERTZ), "-e", "cpu-clock", "--call-graph", f"dwarf,{self.STACK}",
+             "-p", str(pid), "-o", self.data])
+
+    def draw(self, title, file):
+        self.perf.send_signal(signal.SIGINT)
+        self.perf.wait(60)
+        script = subprocess.Popen(["perf", "script", "--no-inline", "-F", "comm,ip,sym,dso", "-i", self.data],
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        with open(file, "w", encoding="utf-8") as f:
+            subprocess.run([os.path.join(os.path.dirname(os.path.abspath(__file__)), "flame-graph"), "--threads",
+                            "--title", title], stdin=script.stdout, stdout=f, check=True)
+        if script.wait(60):
+            sys.exit("serve-demo: perf script failed; it may say why: perf script -i " + self.data)
+
+
 def quantile(times, bounds, q):
     rank = q * times["count"]
     for bucket, count in enumerate(times["buckets"]):
@@ -160,6 +186,7 @@ def main():
     p.add_argument("--http-port", type=int, default=8000, help="0: any that is free")
     p.add_argument("--dark", action="store_true", help="the picture in dark colours")
     p.add_argument("--no-browser", action="store_true", help="no picture, though Chromium is there")
+    p.add_argument("--flame", metavar="FILE", help="a flame graph of the server under this load, by perf")
     a = p.parse_args()
     looks = browser.find() is not None and not a.no_browser
     say("models, each alone")
@@ -176,6 +203,7 @@ def main():
         if page:
             page.open(server.url + "/")
             page.wait("document.querySelector('#rows tr') !== null")
+        flame = Flame(server.process.pid, a.out) if a.flame else None
         lost, threads = {}, []
         for seed, (name, ms) in enumerate(solo.items()):
             rate = min(MOST_PER_SECOND, a.load / len(solo) / (ms / 1000))
@@ -184,6 +212,9 @@ def main():
         for t in threads:
             t.join()
         live = server.live()
+        if flame:
+            flame.draw(f"moire serve, nine models at load {a.load:g}", a.flame)
+            say(f"where the server's time went: {a.flame}")
         if page:
             page.picture(os.path.join(a.out, "page.png"))
             page.close()

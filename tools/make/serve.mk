@@ -28,6 +28,9 @@ $(B)/tests/test_grpc: LDLIBS += -lnghttp2
 .PHONY: serve-demo
 serve-demo: ## serves nine real models under a mixed load of a stock client, with a page to watch
 	@B=$(B) VENV=$(VENV) tools/serve-demo
+.PHONY: serve-flame
+serve-flame: ## a flame graph of moire serve under the demo's load, by perf: $(B)/serve-demo/flame.svg
+	@B=$(B) VENV=$(VENV) tools/serve-demo --seconds 15 --http-port 0 --no-browser --flame $(B)/serve-demo/flame.svg
 # The live page: its parts as one file, as the numbers of a C array.
 LIVE_PAGE := serve/page/live.html serve/page/live.css serve/page/live.js
 $(B)/gen/live_page_text.h: $(LIVE_PAGE)
