@@ -33,7 +33,7 @@ asan: ## the whole build by clang; unit tests and conformance under AddressSanit
 	    SAN="-fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer" all conformance unit
 
 # Tests that take seconds and start no thread: ThreadSanitizer has nothing to see there.
-NO_THREADS := bound conv emit gpu_lower gpu_lower_recurrent gpulet_cut gpulet_late lets moire_prices planner_random \
+NO_THREADS := bound bounds conv emit gpu_lower gpu_lower_recurrent gpulet_cut gpulet_late lets moire_prices planner_random \
     sched simulate strassen tables targets winograd_emit
 tsan: ## unit tests under ThreadSanitizer
 	$(MAKE) --no-print-directory B=build-tsan CC="$(CLANG)" O=-O1 $(SAN_DEBUG) SAN="-fsanitize=thread" \
