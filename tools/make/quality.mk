@@ -48,7 +48,7 @@ fuzz: ## run every fuzzer for FUZZ_SECONDS from its seed corpus
 	@FUZZ_JOBS=$(TEST_JOBS) tools/run-fuzzers build-fuzz/fuzz $(FUZZ_SECONDS) $(FUZZERS)
 
 fuzzers: $(FUZZERS:%=$(B)/fuzz/%)
-$(FUZZ_BED): | $(B)/gen/inference.pb-c.h $(B)/gen/health.pb-c.h
+$(FUZZ_BED): | $(B)/gen/onnx.pb-c.h $(B)/gen/inference.pb-c.h $(B)/gen/health.pb-c.h
 $(B)/libfuzzbed.a: $(FUZZ_BED)
 	@rm -f $@
 	@$(AR) rcsT $@ $^
