@@ -313,6 +313,28 @@ static void queries_without_a_target_end_what_has_begun(void **state) {
     }
 }
 
+/* A query without a target runs on two cores: the idle ones join it, but for what one that waits takes, and
+ * but where blocks keep their cores. */
+static void what_is_set_aside_grows_into_what_is_left(void **state) {
+    (void)state;
+    static struct bed b;
+    static const struct { bool resizes, waits; } rows[] = {{true, false}, {false, false}, {true, true}};
+    for (int i = 0; i < 3; i++) {
+        set_up(&b);
+        b.tenant.qos_ns = 0;
+        b.view.resizes = rows[i].resizes;
+        runs(&b, 0, 40 * MS, 0, 2);
+        if (rows[i].waits) waits(&b, 1, 40 * MS);
+        b.query[0].deadline = b.query[1].deadline = MO_NEVER;
+        dispatch(&b);
+        const int grown = decided(&b, MO_RESIZE, 0), begun = decided(&b, MO_RUN, 1);
+        assert_int_equal(grown > 2, rows[i].resizes && !rows[i].waits);
+        assert_int_equal(begun > 0, rows[i].waits);
+        if (grown > 0) assert_true(mo_cores_has(&b.list[0].cores, 0) && mo_cores_has(&b.list[0].cores, 1));
+        tear_down(&b);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shares_fill_the_machine),
@@ -324,6 +346,7 @@ int main(void) {
         cmocka_unit_test(late_queries_make_room_first),
         cmocka_unit_test(late_queries_begin_one_at_a_time),
         cmocka_unit_test(queries_without_a_target_end_what_has_begun),
+        cmocka_unit_test(what_is_set_aside_grows_into_what_is_left),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
