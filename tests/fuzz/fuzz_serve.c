@@ -212,7 +212,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     const char *text = (const char *)data + 2;
     n -= 2;
     for (size_t i = 0; i < sizeof form / sizeof *form; i++)
-        if (data[0] == form[i].name) {
+        if (data[0] == (uint8_t)form[i].name) {
             form[i].reads(text, n);
             return 0;
         }

@@ -157,7 +157,7 @@ static void each_query_is_answered_once(void **state) {
 
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(each_query_is_answered_once)};
-    if (argc > 1) n_queries = atoi(argv[1]);
+    if (argc > 1) n_queries = (int)strtol(argv[1], NULL, 10);
     if (n_queries < 100) return 2;
     return cmocka_run_group_tests(tests, serve_setup, serve_teardown);
 }
