@@ -58,7 +58,12 @@ static void do_job(struct ms_repository *r, struct ms_job *job) {
         job->call(job->user);
         break;
     }
-    if (job->kind < JOB_BIND) ms_ensembles_settle(r);
+    if (job->kind < JOB_BIND) {
+        ms_ensembles_settle(r);
+        pthread_mutex_lock(&r->lock);
+        r->busy--; /* before anybody is told, who may ask whether the server is ready */
+        pthread_mutex_unlock(&r->lock);
+    }
     if (job->done) job->done(job->user, rc, rc ? err.message : "");
 }
 
@@ -136,7 +141,6 @@ void *ms_loader(void *user) {
             do_job(r, job);
         free(job);
         pthread_mutex_lock(&r->lock);
-        r->busy -= loads;
     }
     r->loader_ended = true;
     pthread_cond_broadcast(&r->changed);
