@@ -13,6 +13,7 @@ import contextlib
 import ctypes
 import json
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -179,6 +180,11 @@ def the_only_worker(moire, folder, reference):
 def one_of_two(moire, folder, reference):
     """The other core serves: the server is ready, and so is who does not wait for the one that stands still."""
     x = images(1, 5)
+    bounded = os.path.join(folder, "bounded")  # on one core at a time: on more, nobody waits for one that stands still
+    os.makedirs(os.path.join(bounded, "1"))
+    shutil.copy(os.path.join(folder, "lenet.onnx"), os.path.join(bounded, "1", "model.onnx"))
+    with open(os.path.join(bounded, "config.pbtxt"), "w", encoding="utf-8") as f:
+        f.write('max_batch_size: 8\nparameters { key: "cores" value: { string_value: "1" } }\n')
     bed = Bed(moire, folder, "--threads", "2")
     try:
         bed.wait()
@@ -189,19 +195,20 @@ def one_of_two(moire, folder, reference):
         with concurrent.futures.ThreadPoolExecutor(64) as pool, Probe(bed) as probe:
             with stopped(on[min(on)]):
                 asked = []
-                while get(bed, "/v2/models/lenet/ready")[0] == 200:
-                    if len(asked) < 60:
-                        asked.append(pool.submit(infer, bed, "lenet", x))
+                while get(bed, "/v2/models/bounded/ready")[0] == 200:
+                    for _ in range(2 if len(asked) < 60 else 0):  # two at once: one for each core
+                        asked.append(pool.submit(infer, bed, "bounded", x))
                     time.sleep(0.02)
                 assert get(bed, "/v2/health/ready")[0] == 200 and metric(bed, "moire_server_stuck") == 0
-                assert metric(bed, "moire_model_stuck", "lenet") == 1
+                assert metric(bed, "moire_model_stuck", "bounded") == 1
                 y = images(1, 6)
                 for _ in range(20):
                     assert near(infer(bed, "configured", y), reference(y))
                 assert get(bed, "/v2/models/configured/ready")[0] == 200
             assert all(near(a.result(60), reference(x)) for a in asked)
-        await_status(bed, "/v2/models/lenet/ready", 200)
+        await_status(bed, "/v2/models/bounded/ready", 200)
     finally:
+        shutil.rmtree(bounded)
         assert bed.stop() == 0
     print(json.dumps({"live_worst_ms": {k: round(v * 1e3, 2) for k, v in probe.worst.items()}, "probes": probe.n}))
 
