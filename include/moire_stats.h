@@ -180,8 +180,7 @@ typedef struct moire_block_row {
 MOIRE_API int moire_recent_blocks(moire_runtime *runtime, int64_t since_ns, moire_block_row *rows, int room,
                                   int *n, moire_error *err);
 
-/* --- what is stuck --------------------------------------------------------------------------------------
- */
+/* --- what is stuck -------------------------------------------------------------------------------------- */
 enum moire_stuck_kind {
     MOIRE_STUCK_BLOCK = 1,    /* layers do not end: a kernel hangs, or its thread stands still */
     MOIRE_STUCK_CALLBACK = 2, /* a callback does not return */

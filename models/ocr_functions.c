@@ -232,59 +232,47 @@ static int run_text(struct mo_region *region, const struct mo_ocr_dictionary *di
 }
 
 /* --- the table --- */
-#define LIST(name, type)                                                                                     \
-    {                                                                                                        \
-        name, type, 1, {                                                                                     \
-            -1                                                                                               \
-        }                                                                                                    \
-    }
-#define IMAGE                                                                                                \
-    {                                                                                                        \
-        "image", MOIRE_U8, 3, {                                                                              \
-            -1, -1, 3                                                                                        \
-        }                                                                                                    \
-    }
-#define BOXES(name)                                                                                          \
-    {                                                                                                        \
-        name, MOIRE_F32, 3, {                                                                                \
-            -1, 4, 2                                                                                         \
-        }                                                                                                    \
-    }
+/* clang-format off */ /* a line a port */
+#define IMAGE            {"image", MOIRE_U8, 3, {-1, -1, 3}}
+#define BOXES(name)      {name, MOIRE_F32, 3, {-1, 4, 2}}
+#define LIST(name, type) {name, type, 1, {-1}}
 static const struct mo_function functions[] = {
-    {"ocr_page", NULL, {IMAGE}, {{"page", MOIRE_F32, 4, {1, 3, -1, -1}}}, 1, 1, run_page},
-    {"ocr_boxes",
-     NULL,
-     {IMAGE, {"map", MOIRE_F32, 4, {1, 1, -1, -1}}},
-     {BOXES("boxes"), LIST("lines", MOIRE_F32), {"shapes", MOIRE_I64, 2, {-1, 4}}},
-     2,
-     3,
-     run_boxes},
-    {"ocr_lines",
-     NULL,
-     {IMAGE, BOXES("boxes"), LIST("directions", MOIRE_F32)},
-     {LIST("lines", MOIRE_F32), {"shapes", MOIRE_I64, 2, {-1, 4}}},
-     3,
-     2,
-     run_lines},
-    {"ocr_best",
-     NULL,
+    {"ocr_page", NULL,
+     {IMAGE},
+     {{"page", MOIRE_F32, 4, {1, 3, -1, -1}}},
+     1, 1, run_page},
+    {"ocr_boxes", NULL,
+     {IMAGE,
+      {"map", MOIRE_F32, 4, {1, 1, -1, -1}}},
+     {BOXES("boxes"),
+      LIST("lines", MOIRE_F32),
+      {"shapes", MOIRE_I64, 2, {-1, 4}}},
+     2, 3, run_boxes},
+    {"ocr_lines", NULL,
+     {IMAGE,
+      BOXES("boxes"),
+      LIST("directions", MOIRE_F32)},
+     {LIST("lines", MOIRE_F32),
+      {"shapes", MOIRE_I64, 2, {-1, 4}}},
+     3, 2, run_lines},
+    {"ocr_best", NULL,
      {{"probabilities", MOIRE_F32, 3, {1, -1, -1}}},
-     {{"classes", MOIRE_I32, 2, {1, -1}}, {"scores", MOIRE_F32, 2, {1, -1}}},
-     1,
-     2,
-     run_best},
-    {"ocr_text",
-     "the recogniser's characters, one a line",
+     {{"classes", MOIRE_I32, 2, {1, -1}},
+      {"scores", MOIRE_F32, 2, {1, -1}}},
+     1, 2, run_best},
+    {"ocr_text", "the recogniser's characters, one a line",
      {BOXES("boxes"),
       LIST("directions", MOIRE_F32),
       LIST("classes", MOIRE_I32),
       LIST("scores", MOIRE_F32),
       {"shapes", MOIRE_I64, 2, {-1, 2}}},
-     {LIST("text", MOIRE_STRING), LIST("score", MOIRE_F32), BOXES("box"), LIST("flipped", MOIRE_BOOL)},
-     5,
-     4,
-     run_text},
+     {LIST("text", MOIRE_STRING),
+      LIST("score", MOIRE_F32),
+      BOXES("box"),
+      LIST("flipped", MOIRE_BOOL)},
+     5, 4, run_text},
 };
+/* clang-format on */
 
 const struct mo_function *mo_ocr_functions(int *n) {
     *n = sizeof functions / sizeof *functions;

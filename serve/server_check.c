@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * server_check.c - `moire serve --check`: every fault of a repository, without serving it; see server.h. */
 #include <string.h>
-#include "serve/protocol/kserve.h"
 #include "serve/pipeline/ensemble.h"
 #include "serve/pipeline/functions.h"
+#include "serve/protocol/kserve.h"
 #include "serve/query/padding.h"
 #include "serve/server.h"
 

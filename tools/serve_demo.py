@@ -99,8 +99,8 @@ class Server:
         return self.process.wait(60)
 
 
-def request_of(stub, name):
-    port = stub.get_model_metadata(name).inputs[0]
+def request_of(asker, name):
+    port = asker.get_model_metadata(name).inputs[0]
     shape = [1 if i == 0 and d < 0 else d for i, d in enumerate(port.shape)]
     if name in OCR:
         shape = OCR[name][1]
@@ -110,7 +110,7 @@ def request_of(stub, name):
     return [tensor]
 
 
-def send(stub, name, inputs, per_second, seconds, seed, lost):
+def send(asker, name, inputs, per_second, seconds, seed, lost):
     """Poisson arrivals; every answer is awaited."""
     draw, ended, n, lock = random.Random(seed), threading.Semaphore(0), 0, threading.Lock()
 
@@ -127,7 +127,7 @@ def send(stub, name, inputs, per_second, seconds, seed, lost):
         if at > end:
             break
         time.sleep(max(0, at - time.monotonic()))
-        stub.async_infer(name, inputs, answered)
+        asker.async_infer(name, inputs, answered)
         n += 1
     for _ in range(n):
         ended.acquire()
@@ -194,10 +194,10 @@ def main():
     server = Server(a.moire, os.path.join(a.out, "models"), a.http_port)
     try:
         server.wait()
-        stub = client.InferenceServerClient(server.grpc)
-        inputs = {name: request_of(stub, name) for name in solo}
+        asker = client.InferenceServerClient(server.grpc)
+        inputs = {name: request_of(asker, name) for name in solo}
         for name in solo:
-            stub.infer(name, inputs[name])
+            asker.infer(name, inputs[name])
         say(f"a mixed load of tritonclient for {a.seconds:g} s; look at it: {server.url}/")
         page = browser.Browser(scale=2, dark=a.dark) if looks else None
         if page:
@@ -207,7 +207,7 @@ def main():
         lost, threads = {}, []
         for seed, (name, ms) in enumerate(solo.items()):
             rate = min(MOST_PER_SECOND, a.load / len(solo) / (ms / 1000))
-            threads.append(threading.Thread(target=send, args=(stub, name, inputs[name], rate, a.seconds, seed, lost)))
+            threads.append(threading.Thread(target=send, args=(asker, name, inputs[name], rate, a.seconds, seed, lost)))
             threads[-1].start()
         for t in threads:
             t.join()
@@ -221,7 +221,7 @@ def main():
         print_table(live, lost)
         with open(os.path.join(a.out, "live.json"), "w", encoding="utf-8") as f:
             json.dump(live, f, indent=1)
-        stub.close()
+        asker.close()
     finally:
         code = server.stop()
     say(f"the server has ended with {code}" + (f"; the page: {a.out}/page.png" if looks else

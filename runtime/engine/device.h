@@ -141,7 +141,7 @@ void mo_device_now(struct mo_device *device, int tenant, struct mo_device_now *o
 struct mo_stuck {
     uint64_t owner; /* struct mo_device_tenant */
     int64_t ns;     /* by how long it is overdue */
-    int kind;       /* enum moire_stuck */
+    int kind;       /* enum moire_stuck_kind */
     int begin, end; /* layers of a block */
     int unit;       /* its lead, or whose thread; -1: of none */
 };

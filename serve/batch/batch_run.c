@@ -22,8 +22,7 @@ struct ms_run {
     int64_t begun_ns, submitted_ns;
     int n_inputs;
     moire_tensor input[MS_PORTS];
-    atomic_int
-        parts; /* who still uses it: the call that submits, the runtime for its inputs and the answer */
+    atomic_int parts;   /* who still uses it: the call that submits; the runtime, for inputs and answer */
     bool is_answered;   /* under the batcher's lock, as all that follows */
     moire_query handle; /* 0: not known yet, or answered */
 };
@@ -244,10 +243,7 @@ static void submit(struct ms_run *run, const moire_query_options *options) {
 
 /* There is no memory for it. */
 static void give_up(struct ms_batcher *b, struct ms_binding *binding, struct ms_query *const *member, int n) {
-    struct ms_repository *r = b->model->repository;
-    pthread_mutex_lock(&r->lock);
-    binding->users--;
-    pthread_mutex_unlock(&r->lock);
+    ms_binding_give(b->model, binding);
     pthread_mutex_lock(&b->lock);
     b->under_way--;
     pthread_mutex_unlock(&b->lock);
@@ -271,10 +267,7 @@ void ms_run_start(struct ms_batcher *b, struct ms_binding *binding, int64_t size
         give_up(b, binding, member, n);
         return;
     }
-    struct ms_repository *r = run->model->repository;
-    pthread_mutex_lock(&r->lock);
-    run->model->users++;
-    pthread_mutex_unlock(&r->lock);
+    ms_repository_hold(run->model);
     set_options(run, &options);
     pthread_mutex_lock(&b->lock);
     const int n_gone = join(run, gone);

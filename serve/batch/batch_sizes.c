@@ -95,12 +95,6 @@ struct ms_binding *ms_batch_binding(struct ms_batcher *b, const struct ms_batch_
     return binding;
 }
 
-static void give(struct ms_batcher *b, struct ms_binding *binding) {
-    pthread_mutex_lock(&b->model->repository->lock);
-    binding->users--;
-    pthread_mutex_unlock(&b->model->repository->lock);
-}
-
 static void predict(moire_tenant *tenant, struct ms_size *out) {
     if (moire_tenant_predict(tenant, 1, &out->one_ns, NULL) ||
         moire_tenant_predict(tenant, 0, &out->least_ns, NULL))
@@ -115,9 +109,7 @@ void ms_batch_predict(struct ms_model *m, const moire_shape *shapes, int64_t *on
     pthread_mutex_unlock(&r->lock);
     if (binding) {
         predict(binding->tenant, &size);
-        pthread_mutex_lock(&r->lock);
-        binding->users--;
-        pthread_mutex_unlock(&r->lock);
+        ms_binding_give(m, binding);
     }
     *one_ns = size.one_ns;
     *least_ns = size.least_ns;
@@ -128,7 +120,7 @@ static bool look(struct ms_batcher *b, const struct ms_batch_class *c, struct ms
     struct ms_binding *binding = ms_batch_binding(b, c, size->rows);
     if (!binding) return false;
     predict(binding->tenant, size);
-    give(b, binding);
+    ms_binding_give(b->model, binding);
     return true;
 }
 
@@ -177,7 +169,7 @@ static int prepare(struct preparing *p, moire_error *err) {
     if (!rc) rc = ms_binding_make(m, p->shape, false, &binding, err);
     if (rc) return rc;
     predict(binding->tenant, &p->size);
-    give(p->batcher, binding);
+    ms_binding_give(p->batcher->model, binding);
     return MOIRE_OK;
 }
 
@@ -219,9 +211,7 @@ void ms_batch_grow(struct ms_batcher *b, struct ms_batch_class *c) {
     *p = (struct preparing){.batcher = b, .cls = c, .index = c->next, .size = c->size[c->next]};
     shapes_of(m, c, p->size.rows, p->shape);
     atomic_fetch_add(&b->holders, 1);
-    pthread_mutex_lock(&m->repository->lock);
-    m->users++;
-    pthread_mutex_unlock(&m->repository->lock);
+    ms_repository_hold(m);
     c->is_made = true;
     if (!ms_repository_call(m->repository, prepare_size, p)) return;
     c->is_made = false;

@@ -5,7 +5,6 @@
 
 #include <limits.h>
 #include <stdlib.h>
-#include <time.h>
 #include "serve/protocol/fault.h"
 #include "serve/protocol/thread.h"
 #include "serve/query/infer_query.h"
@@ -263,27 +262,13 @@ static void look_around(struct ms_batcher *b) {
     ms_batcher_go(b);
 }
 
-static void sleep_until_woken(struct ms_batcher *b) {
-    struct timespec until;
-    if (b->wake_ns == MS_NEVER) {
-        pthread_cond_wait(&b->wake, &b->lock);
-        return;
-    }
-    const int64_t left = b->wake_ns - now(b);
-    if (left <= 0) return;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    const int64_t ns = until.tv_nsec + left % 1000000000;
-    until.tv_sec += left / 1000000000 + ns / 1000000000;
-    until.tv_nsec = ns % 1000000000;
-    pthread_cond_timedwait(&b->wake, &b->lock, &until);
-}
-
 static void *keep_time(void *user) {
     struct ms_batcher *b = user;
     pthread_mutex_lock(&b->lock);
     while (!b->ends) {
         if (b->wake_ns != MS_NEVER && b->wake_ns <= now(b)) look_around(b);
-        if (!b->ends) sleep_until_woken(b);
+        if (!b->ends)
+            ms_cond_wait(&b->wake, &b->lock, b->wake_ns == MS_NEVER ? MS_NEVER : b->wake_ns - now(b));
     }
     pthread_mutex_unlock(&b->lock);
     return NULL;
@@ -303,16 +288,12 @@ bool ms_batcher_can(const struct ms_model *m, const char **why) {
 
 int ms_batcher_open(struct ms_model *m, moire_error *err) {
     struct ms_batcher *b = calloc(1, sizeof *b);
-    pthread_condattr_t attr;
     if (!b) return ms_fail(err, MOIRE_ENOMEM, "no memory for the queue of '%.100s'", m->found.name);
     b->model = m;
     b->wake_ns = MS_NEVER;
     atomic_init(&b->holders, 1);
     pthread_mutex_init(&b->lock, NULL);
-    pthread_condattr_init(&attr);
-    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    pthread_cond_init(&b->wake, &attr);
-    pthread_condattr_destroy(&attr);
+    ms_cond_init(&b->wake);
     if (ms_thread_start(&b->thread, "moire-batch", keep_time, b)) {
         ms_batcher_drop(b);
         return ms_fail(err, MOIRE_EIO, "no thread for the queue of '%.100s'", m->found.name);
@@ -323,11 +304,7 @@ int ms_batcher_open(struct ms_model *m, moire_error *err) {
 
 void ms_batcher_close(struct ms_batcher *b) {
     if (!b) return;
-    pthread_mutex_lock(&b->lock);
-    b->ends = true;
-    pthread_cond_signal(&b->wake);
-    pthread_mutex_unlock(&b->lock);
-    pthread_join(b->thread, NULL);
+    ms_threads_end(&b->thread, 1, &b->lock, &b->wake, &b->ends);
     ms_batcher_drop(b);
 }
 

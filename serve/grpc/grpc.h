@@ -16,8 +16,8 @@
 #include "serve/access/access.h"
 #include "serve/grpc/h2.h"
 #include "serve/net/coding.h"
-#include "serve/net/request_log.h"
 #include "serve/net/handshake.h"
+#include "serve/net/request_log.h"
 #include "serve/query/infer_query.h"
 
 /* Bounds; docs/serving.md has them in its table of limits. */

@@ -11,13 +11,13 @@
 #define MS_HTTP_H
 #include <stdatomic.h>
 #include "serve/access/access.h"
-#include "serve/net/coding.h"
-#include "serve/net/request_log.h"
-#include "serve/net/tls.h"
-#include "serve/net/side_threads.h"
 #include "serve/http/http_heads.h"
 #include "serve/http/http_watch.h"
 #include "serve/http/mhd.h"
+#include "serve/net/coding.h"
+#include "serve/net/request_log.h"
+#include "serve/net/side_threads.h"
+#include "serve/net/tls.h"
 #include "serve/page/live_page.h"
 #include "serve/query/infer_query.h"
 

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <time.h>
 #include "serve/protocol/fault.h"
+#include "serve/protocol/thread.h"
 
 static int64_t now(void) {
     struct timespec t;
@@ -40,13 +41,7 @@ static void *watch(void *arg) {
     struct ms_heads *h = arg;
     pthread_mutex_lock(&h->lock);
     while (!h->ends) {
-        struct timespec until;
-        const int64_t next = now() + h->look_ns;
-        until = (struct timespec){.tv_sec = next / 1000000000, .tv_nsec = next % 1000000000};
-        if (h->first)
-            pthread_cond_timedwait(&h->changed, &h->lock, &until);
-        else
-            pthread_cond_wait(&h->changed, &h->lock);
+        ms_cond_wait(&h->changed, &h->lock, h->first ? h->look_ns : INT64_MAX);
         if (!h->ends) look(h);
     }
     pthread_mutex_unlock(&h->lock);
@@ -54,24 +49,16 @@ static void *watch(void *arg) {
 }
 
 int ms_heads_open(struct ms_heads *h, double seconds, moire_error *err) {
-    pthread_condattr_t monotonic;
     *h = (struct ms_heads){.most_ns = (int64_t)(seconds * 1e9), .look_ns = (int64_t)(seconds * 1e9 / 16)};
     pthread_mutex_init(&h->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&h->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    h->runs = !pthread_create(&h->thread, NULL, watch, h);
+    ms_cond_init(&h->changed);
+    h->runs = !ms_thread_start(&h->thread, "moire-heads", watch, h);
     return h->runs ? MOIRE_OK : ms_fail(err, MOIRE_EIO, "no thread to bound the heads of HTTP");
 }
 
 void ms_heads_close(struct ms_heads *h) {
     if (!h->runs) return;
-    pthread_mutex_lock(&h->lock);
-    h->ends = true;
-    pthread_cond_signal(&h->changed);
-    pthread_mutex_unlock(&h->lock);
-    pthread_join(h->thread, NULL);
+    ms_threads_end(&h->thread, 1, &h->lock, &h->changed, &h->ends);
     h->runs = false;
     pthread_mutex_destroy(&h->lock);
     pthread_cond_destroy(&h->changed);

@@ -10,12 +10,11 @@
 
 #include <poll.h>
 #include <stdlib.h>
-#include <time.h>
 #include "serve/protocol/fault.h"
 #include "serve/protocol/thread.h"
 #include "serve/query/infer_query.h"
 
-enum { LOOK_MS = 100, LOOKS_IN_VAIN = 20 };
+enum { LOOK_NS = 100000000, LOOKS_IN_VAIN = 20 };
 
 /* What is polled, and whose it is. */
 struct looked {
@@ -55,17 +54,6 @@ static void look(struct ms_watch *w, const struct looked *l) {
         if (l->fd[i].revents) client_left(w, l->serial[i]);
 }
 
-static void pause_looking(struct ms_watch *w) {
-    struct timespec until;
-    clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_nsec += LOOK_MS * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
-    pthread_cond_timedwait(&w->changed, &w->lock, &until);
-}
-
 static void *watch(void *arg) {
     struct ms_watch *w = arg;
     struct looked l = {0};
@@ -73,10 +61,7 @@ static void *watch(void *arg) {
     pthread_mutex_lock(&w->lock);
     while (!w->ends) {
         w->sleeps = !w->n && in_vain >= LOOKS_IN_VAIN;
-        if (w->sleeps)
-            pthread_cond_wait(&w->changed, &w->lock);
-        else
-            pause_looking(w);
+        ms_cond_wait(&w->changed, &w->lock, w->sleeps ? INT64_MAX : LOOK_NS);
         w->sleeps = false;
         in_vain = w->n ? 0 : in_vain + 1;
         copy(w, &l);
@@ -97,18 +82,14 @@ int ms_watch_open(struct ms_watch *w, moire_error *err) {
     pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&w->lock, &recursive);
     pthread_mutexattr_destroy(&recursive);
-    pthread_cond_init(&w->changed, NULL);
+    ms_cond_init(&w->changed);
     w->runs = !ms_thread_start(&w->thread, "moire-watch", watch, w);
     return w->runs ? MOIRE_OK : ms_fail(err, MOIRE_EIO, "no thread to watch clients of HTTP");
 }
 
 void ms_watch_close(struct ms_watch *w) {
     if (!w->runs) return;
-    pthread_mutex_lock(&w->lock);
-    w->ends = true;
-    pthread_cond_signal(&w->changed);
-    pthread_mutex_unlock(&w->lock);
-    pthread_join(w->thread, NULL);
+    ms_threads_end(&w->thread, 1, &w->lock, &w->changed, &w->ends);
     w->runs = false;
     pthread_mutex_destroy(&w->lock);
     pthread_cond_destroy(&w->changed);

@@ -46,12 +46,8 @@ void ms_pool_put(struct ms_pool *p, struct ms_task *task) {
 
 void ms_pool_close(struct ms_pool *p) {
     if (!p->n) return;
-    pthread_mutex_lock(&p->lock);
-    p->ends = true;
-    pthread_cond_broadcast(&p->changed);
-    pthread_mutex_unlock(&p->lock);
-    while (p->n)
-        pthread_join(p->thread[--p->n], NULL);
+    ms_threads_end(p->thread, p->n, &p->lock, &p->changed, &p->ends);
+    p->n = 0;
     pthread_mutex_destroy(&p->lock);
     pthread_cond_destroy(&p->changed);
 }

@@ -5,13 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "serve/protocol/fault.h"
 #include "serve/pipeline/functions.h"
-#include "serve/repository/repository_impl.h"
+#include "serve/protocol/fault.h"
+#include "serve/protocol/thread.h"
 #include "serve/query/infer_query.h"
+#include "serve/repository/repository_impl.h"
 
 enum { CORES_A_THREAD = 4, THREADS = 16 };
-struct ms_hosts {
+struct ms_function_threads {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     pthread_t thread[THREADS];
@@ -33,33 +34,33 @@ void ms_function_names(const struct ms_functions *o, char *text, size_t room) {
 }
 
 /* --- the line; under the lock --- */
-static void put_in_line(struct ms_hosts *h, struct ms_query *q, int64_t rank) {
-    struct ms_query **at = &h->first;
-    q->host_rank = rank;
-    while (*at && (*at)->host_rank <= rank)
-        at = &(*at)->host_next;
-    q->host_next = *at;
+static void put_in_line(struct ms_function_threads *t, struct ms_query *q, int64_t rank) {
+    struct ms_query **at = &t->first;
+    q->fn_rank = rank;
+    while (*at && (*at)->fn_rank <= rank)
+        at = &(*at)->fn_next;
+    q->fn_next = *at;
     *at = q;
 }
 
-void ms_hosts_put(struct ms_hosts *h, struct ms_query *q) {
-    pthread_mutex_lock(&h->lock);
-    put_in_line(h, q, atomic_load(&q->cancelled) ? INT64_MIN : q->target_ns);
-    pthread_cond_signal(&h->changed);
-    pthread_mutex_unlock(&h->lock);
+void ms_function_threads_put(struct ms_function_threads *t, struct ms_query *q) {
+    pthread_mutex_lock(&t->lock);
+    put_in_line(t, q, atomic_load(&q->cancelled) ? INT64_MIN : q->target_ns);
+    pthread_cond_signal(&t->changed);
+    pthread_mutex_unlock(&t->lock);
 }
 
-void ms_hosts_cancel(struct ms_hosts *h, const struct ms_query *wanted) {
-    pthread_mutex_lock(&h->lock);
-    struct ms_query **at = &h->first;
+void ms_function_threads_cancel(struct ms_function_threads *t, const struct ms_query *wanted) {
+    pthread_mutex_lock(&t->lock);
+    struct ms_query **at = &t->first;
     while (*at && *at != wanted)
-        at = &(*at)->host_next;
+        at = &(*at)->fn_next;
     struct ms_query *q = *at;
     if (q) {
-        *at = q->host_next;
-        put_in_line(h, q, INT64_MIN);
+        *at = q->fn_next;
+        put_in_line(t, q, INT64_MIN);
     }
-    pthread_mutex_unlock(&h->lock);
+    pthread_mutex_unlock(&t->lock);
 }
 
 /* --- running --- */
@@ -98,50 +99,45 @@ static void run(struct ms_query *q) {
 }
 
 static void *work(void *user) {
-    struct ms_hosts *h = user;
-    pthread_mutex_lock(&h->lock);
-    while (h->first || !h->ends) {
-        struct ms_query *q = h->first;
+    struct ms_function_threads *t = user;
+    pthread_mutex_lock(&t->lock);
+    while (t->first || !t->ends) {
+        struct ms_query *q = t->first;
         if (q) {
-            h->first = q->host_next;
-            pthread_mutex_unlock(&h->lock);
+            t->first = q->fn_next;
+            pthread_mutex_unlock(&t->lock);
             run(q);
-            pthread_mutex_lock(&h->lock);
+            pthread_mutex_lock(&t->lock);
         } else {
-            pthread_cond_wait(&h->changed, &h->lock);
+            pthread_cond_wait(&t->changed, &t->lock);
         }
     }
-    pthread_mutex_unlock(&h->lock);
+    pthread_mutex_unlock(&t->lock);
     return NULL;
 }
 
-int ms_hosts_open(struct ms_repository *r, moire_error *err) {
-    if (r->hosts) return MOIRE_OK;
-    struct ms_hosts *h = calloc(1, sizeof *h);
-    if (!h) return ms_fail(err, MOIRE_ENOMEM, "no memory for functions");
-    pthread_mutex_init(&h->lock, NULL);
-    pthread_cond_init(&h->changed, NULL);
+int ms_function_threads_open(struct ms_repository *r, moire_error *err) {
+    if (r->function_threads) return MOIRE_OK;
+    struct ms_function_threads *t = calloc(1, sizeof *t);
+    if (!t) return ms_fail(err, MOIRE_ENOMEM, "no memory for functions");
+    pthread_mutex_init(&t->lock, NULL);
+    pthread_cond_init(&t->changed, NULL);
     int rc = 0, wanted = (r->cores + CORES_A_THREAD - 1) / CORES_A_THREAD;
     if (wanted > THREADS) wanted = THREADS;
-    while (h->n < wanted && !(rc = pthread_create(&h->thread[h->n], NULL, work, h)))
-        h->n++;
-    if (h->n) { /* fewer are enough */
-        r->hosts = h;
+    while (t->n < wanted && !(rc = ms_thread_start(&t->thread[t->n], "moire-function", work, t)))
+        t->n++;
+    if (t->n) { /* fewer are enough */
+        r->function_threads = t;
         return MOIRE_OK;
     }
-    ms_hosts_close(h);
+    ms_function_threads_close(t);
     return ms_fail(err, MOIRE_EIO, "no thread for functions: %s", strerror(rc));
 }
 
-void ms_hosts_close(struct ms_hosts *h) {
-    if (!h) return;
-    pthread_mutex_lock(&h->lock);
-    h->ends = true;
-    pthread_cond_broadcast(&h->changed);
-    pthread_mutex_unlock(&h->lock);
-    for (int i = 0; i < h->n; i++)
-        pthread_join(h->thread[i], NULL);
-    pthread_cond_destroy(&h->changed);
-    pthread_mutex_destroy(&h->lock);
-    free(h);
+void ms_function_threads_close(struct ms_function_threads *t) {
+    if (!t) return;
+    ms_threads_end(t->thread, t->n, &t->lock, &t->changed, &t->ends);
+    pthread_cond_destroy(&t->changed);
+    pthread_mutex_destroy(&t->lock);
+    free(t);
 }

@@ -39,11 +39,11 @@ void ms_function_names(const struct ms_functions *functions, char *text, size_t 
 struct ms_repository;
 struct ms_query;
 /* The repository's, made at the first call.  MOIRE_ENOMEM, MOIRE_EIO. */
-int ms_hosts_open(struct ms_repository *repository, moire_error *err);
-struct ms_hosts;
-void ms_hosts_close(struct ms_hosts *hosts); /* nothing runs or waits; NULL is fine */
+int ms_function_threads_open(struct ms_repository *repository, moire_error *err);
+struct ms_function_threads;
+void ms_function_threads_close(struct ms_function_threads *threads); /* nothing runs or waits; NULL is fine */
 /* Queues a query whose inputs are in order; ms_query_settle() is called once. */
-void ms_hosts_put(struct ms_hosts *hosts, struct ms_query *query);
+void ms_function_threads_put(struct ms_function_threads *threads, struct ms_query *query);
 /* It has been cancelled: where it waits, it is the next. */
-void ms_hosts_cancel(struct ms_hosts *hosts, const struct ms_query *query);
+void ms_function_threads_cancel(struct ms_function_threads *threads, const struct ms_query *query);
 #endif

@@ -3,8 +3,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include "serve/protocol/fault.h"
 #include "serve/pipeline/list_step.h"
+#include "serve/protocol/fault.h"
 
 static const char suffix[] = ":shapes";
 

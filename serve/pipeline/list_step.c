@@ -130,7 +130,7 @@ static int answer(struct ms_items *s, moire_error *err) {
         *out = (struct ms_output){.name = name, .binary = true};
         place(s, index, ms_list_is_shapes(name), out, at);
         if (!s->n) place_none(s, s->wanted[index], ms_list_is_shapes(name), out);
-        at += (out->tensor.bytes + 15) & ~(size_t)15;
+        at += ms_aligned(out->tensor.bytes);
     }
     return MOIRE_OK;
 }
@@ -202,12 +202,6 @@ static struct item *next_item(struct ms_items *s) {
     return it;
 }
 
-static void hold_model(struct ms_model *m) {
-    pthread_mutex_lock(&m->repository->lock);
-    m->users++;
-    pthread_mutex_unlock(&m->repository->lock);
-}
-
 /* One that was running is not any more, unless this is the start.  s may be gone afterwards. */
 static void drive(struct ms_items *s, bool starts) {
     pthread_mutex_lock(&s->lock);
@@ -219,7 +213,7 @@ static void drive(struct ms_items *s, bool starts) {
     s->is_driven = true;
     for (struct item *it; (it = next_item(s));) {
         pthread_mutex_unlock(&s->lock);
-        hold_model(it->query.model); /* the whole has it */
+        ms_repository_hold(it->query.model);
         ms_query_start(&it->query);
         pthread_mutex_lock(&s->lock);
     }
@@ -252,7 +246,7 @@ static void keep(struct ms_items *s, struct item *it) {
     q->memory = NULL;
     for (int i = 0; i < q->n_outputs; i++) {
         out[i] = q->output[i].tensor;
-        s->bytes += (out[i].bytes + 15) & ~(size_t)15;
+        s->bytes += ms_aligned(out[i].bytes);
         if (!ms_type_bytes(out[i].dtype) || (s->n_kept && out[i].rank != s->rank[i]))
             ms_fail(&s->error, MOIRE_ESHAPE, "items have answers of different ranks, or that are no numbers");
         s->rank[i] = out[i].rank;

@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include "serve/protocol/fault.h"
 #include "serve/pipeline/list_step.h"
+#include "serve/protocol/fault.h"
 
 static int64_t now(const struct ms_pipeline *p) {
     return moire_now(p->whole->runtime);

@@ -7,10 +7,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include "serve/pipeline/pipeline.h"
 #include "serve/protocol/fault.h"
 #include "serve/protocol/thread.h"
-#include "serve/pipeline/pipeline.h"
 
 struct ms_gate {
     pthread_mutex_t lock;
@@ -67,16 +66,6 @@ static void doom(struct ms_gate *g, struct ms_pipeline *p, int code) {
 }
 
 /* --- the keeper --- */
-static void sleep_until(struct ms_gate *g, int64_t ns) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    const int64_t left = ns - moire_now(g->runtime);
-    const int64_t at = (int64_t)t.tv_nsec + (left > 0 ? left : 0);
-    t.tv_sec += (time_t)(at / 1000000000);
-    t.tv_nsec = (long)(at % 1000000000);
-    pthread_cond_timedwait(&g->changed, &g->lock, &t);
-}
-
 /* Ends what is over.  Returns: when the next one is; INT64_MAX: never. */
 static int64_t look(struct ms_gate *g) {
     int64_t next = INT64_MAX;
@@ -109,10 +98,8 @@ static void *keep(void *user) {
             pthread_mutex_unlock(&g->lock);
             end(p);
             pthread_mutex_lock(&g->lock);
-        } else if (next < INT64_MAX) {
-            sleep_until(g, next);
         } else {
-            pthread_cond_wait(&g->changed, &g->lock);
+            ms_cond_wait(&g->changed, &g->lock, next < INT64_MAX ? next - moire_now(g->runtime) : next);
         }
     }
     pthread_mutex_unlock(&g->lock);
@@ -120,16 +107,12 @@ static void *keep(void *user) {
 }
 
 int ms_gate_open(struct ms_repository *r, moire_error *err) {
-    pthread_condattr_t monotonic;
     if (r->gate) return MOIRE_OK;
     struct ms_gate *g = calloc(1, sizeof *g);
     if (!g) return ms_fail(err, MOIRE_ENOMEM, "no memory for ensembles");
     g->runtime = r->options.runtime;
     pthread_mutex_init(&g->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&g->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    ms_cond_init(&g->changed);
     const int rc = ms_thread_start(&g->keeper, "moire-pipeline", keep, g);
     if (!rc) {
         r->gate = g;
@@ -143,11 +126,7 @@ int ms_gate_open(struct ms_repository *r, moire_error *err) {
 
 void ms_gate_close(struct ms_gate *g) {
     if (!g) return;
-    pthread_mutex_lock(&g->lock);
-    g->ends = true;
-    pthread_cond_signal(&g->changed);
-    pthread_mutex_unlock(&g->lock);
-    pthread_join(g->keeper, NULL);
+    ms_threads_end(&g->keeper, 1, &g->lock, &g->changed, &g->ends);
     pthread_cond_destroy(&g->changed);
     pthread_mutex_destroy(&g->lock);
     free(g);

@@ -20,6 +20,10 @@ moire_dtype ms_type_find(const char *name);
 size_t ms_type_bytes(moire_dtype type);
 /* Elements of its shape; -1: a dimension is negative, or they are more than any memory holds. */
 int64_t ms_elements(const moire_tensor *tensor);
+/* What a tensor of so many bytes takes where another one stands behind it: that may be of any type. */
+static inline size_t ms_aligned(size_t bytes) {
+    return (bytes + 15) & ~(size_t)15;
+}
 
 /* Where a tensor lies that is not in the message: shared memory of the client. */
 struct ms_place {

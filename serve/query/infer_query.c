@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include "serve/pipeline/list_step.h"
 #include "serve/protocol/fault.h"
 #include "serve/protocol/log.h"
 #include "serve/query/classification.h"
-#include "serve/pipeline/list_step.h"
 #include "serve/query/padding.h"
 #include "serve/query/query_impl.h"
 #include "serve/query/query_trace.h"
@@ -160,11 +160,6 @@ static int check_outputs(struct ms_query *q) {
 }
 
 /* --- the answer --- */
-/* Tensors of the answer stand where any type may stand. */
-static size_t aligned(size_t bytes) {
-    return (bytes + 15) & ~(size_t)15;
-}
-
 /* A copy of output `index`, at `*at` of the query's memory. */
 static void copy_output(struct ms_query *q, const moire_tensor *outputs, int index, bool binary, char **at) {
     const char *name = q->model->output[index].name;
@@ -172,10 +167,10 @@ static void copy_output(struct ms_query *q, const moire_tensor *outputs, int ind
     *out = (struct ms_output){.tensor = outputs[index], .binary = binary};
     out->tensor.data = *at;
     if (out->tensor.bytes) memcpy(*at, outputs[index].data, out->tensor.bytes);
-    *at += aligned(out->tensor.bytes);
+    *at += ms_aligned(out->tensor.bytes);
     out->name = *at;
     memcpy(*at, name, strlen(name) + 1);
-    *at += aligned(strlen(name) + 1);
+    *at += ms_aligned(strlen(name) + 1);
 }
 
 static int wanted_index(const struct ms_query *q, const char *name) {
@@ -206,7 +201,7 @@ static void copy_answer(struct ms_query *q, const moire_tensor *outputs) {
     size_t bytes = 1;
     for (int i = 0; i < n; i++) {
         const int k = q->request.n_outputs ? wanted_index(q, q->request.output[i].name) : i;
-        bytes += aligned(outputs[k].bytes) + aligned(strlen(q->model->output[k].name) + 1);
+        bytes += ms_aligned(outputs[k].bytes) + ms_aligned(strlen(q->model->output[k].name) + 1);
     }
     char *at = q->memory = malloc(bytes);
     if (!at) {
@@ -311,8 +306,8 @@ void ms_query_cancel(struct ms_query *q) {
     if (pipeline) ms_pipeline_cancel(pipeline);
     struct ms_items *items = atomic_load(&q->items);
     if (items) ms_items_cancel(items);
-    struct ms_hosts *hosts = atomic_load(&q->hosts);
-    if (hosts) ms_hosts_cancel(hosts, q);
+    struct ms_function_threads *threads = atomic_load(&q->function_threads);
+    if (threads) ms_function_threads_cancel(threads, q);
 }
 
 void ms_query_bound(struct ms_query *q, struct ms_binding *binding) {
@@ -364,8 +359,8 @@ void ms_query_start(struct ms_query *q) {
         end(q);
     } else if (m->fn) {
         q->submitted_ns = q->begun_ns;
-        atomic_store(&q->hosts, m->repository->hosts);
-        ms_hosts_put(m->repository->hosts, q);
+        atomic_store(&q->function_threads, m->repository->function_threads);
+        ms_function_threads_put(m->repository->function_threads, q);
     } else if (m->batcher) {
         ms_batcher_put(m->batcher, q);
     } else {

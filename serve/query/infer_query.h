@@ -54,9 +54,9 @@ struct ms_query {
     int64_t positions, padded_to;
     void *padding; /* its inputs; freed by ms_query_close() */
     /* of a function's query */
-    _Atomic(struct ms_hosts *) hosts;
-    struct ms_query *host_next;
-    int64_t host_rank;
+    _Atomic(struct ms_function_threads *) function_threads;
+    struct ms_query *fn_next;
+    int64_t fn_rank;
 };
 
 void ms_query_start(struct ms_query *query);

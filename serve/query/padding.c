@@ -65,10 +65,7 @@ int ms_buckets_prepare(struct ms_model *m, moire_error *err) {
         const bool guessed = bucket_shapes(s, s->bucket[k], m->input, m->n_inputs, shape);
         rc = ms_binding_make(m, shape, false, &b, err);
         if (rc == MOIRE_ESHAPE && guessed) rc = MOIRE_OK;
-        if (rc || !b) continue;
-        pthread_mutex_lock(&m->repository->lock);
-        b->users--;
-        pthread_mutex_unlock(&m->repository->lock);
+        if (!rc && b) ms_binding_give(m, b);
     }
     return rc;
 }
@@ -129,10 +126,6 @@ static int64_t bucket_of(const struct ms_query *q) {
     return 0;
 }
 
-static size_t aligned(size_t bytes) {
-    return (bytes + 63) & ~(size_t)63;
-}
-
 int ms_query_pad(struct ms_query *q) {
     const struct ms_model *m = q->model;
     const int axis = m->settings.bucket_axis;
@@ -149,13 +142,13 @@ int ms_query_pad(struct ms_query *q) {
         if (n < 0 || n > INT64_MAX / 64)
             return ms_fail(&q->error, MOIRE_ELIMIT, "an input is too large to pad");
         padded[i].bytes = (size_t)n * ms_type_bytes(padded[i].dtype);
-        total += aligned(padded[i].bytes);
+        total += ms_aligned(padded[i].bytes);
     }
-    char *at = q->padding = aligned_alloc(64, total ? total : 64);
+    char *at = q->padding = malloc(total + 1);
     if (!at) return ms_fail(&q->error, MOIRE_ENOMEM, "no memory to pad the inputs");
     for (int i = 0; i < m->n_inputs; i++) {
         padded[i].data = at;
-        at += aligned(padded[i].bytes);
+        at += ms_aligned(padded[i].bytes);
         pad(&q->ordered[i], axis, &padded[i]);
         q->ordered[i] = padded[i];
         q->shapes[i].shape[axis] = wanted;
@@ -168,7 +161,7 @@ int ms_query_cut(const struct ms_query *q, const moire_tensor *outputs, moire_te
     const struct ms_model *m = q->model;
     size_t total = 0;
     for (int i = 0; i < m->n_outputs; i++)
-        total += aligned(outputs[i].bytes);
+        total += ms_aligned(outputs[i].bytes);
     char *at = *memory = malloc(total + 1);
     if (!at) return ms_fail(err, MOIRE_ENOMEM, "no memory for the answer");
     for (int i = 0; i < m->n_outputs; i++) {
@@ -185,7 +178,7 @@ int ms_query_cut(const struct ms_query *q, const moire_tensor *outputs, moire_te
         cut[i].bytes = before * keeps;
         for (size_t k = 0; k < before && keeps; k++, at += keeps)
             memcpy(at, (const char *)outputs[i].data + k * has, keeps);
-        at = (char *)*memory + (aligned((size_t)(at - (char *)*memory)));
+        at = (char *)*memory + ms_aligned((size_t)(at - (char *)*memory));
     }
     return MOIRE_OK;
 }

@@ -134,6 +134,12 @@ static void add(struct ms_model *m, struct ms_binding **b) {
     *b = there;
 }
 
+void ms_binding_give(struct ms_model *m, struct ms_binding *b) {
+    pthread_mutex_lock(&m->repository->lock);
+    b->users--;
+    pthread_mutex_unlock(&m->repository->lock);
+}
+
 int ms_binding_make(struct ms_model *m, const moire_shape *shapes, bool quick, struct ms_binding **out,
                     moire_error *err) {
     struct ms_repository *r = m->repository;

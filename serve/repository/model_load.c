@@ -2,10 +2,10 @@
  * model_load.c - makes a model of a file that was found, and frees it; see repository_impl.h. */
 #include <stdlib.h>
 #include <string.h>
-#include "serve/protocol/fault.h"
 #include "serve/batch/batcher.h"
-#include "serve/query/padding.h"
 #include "serve/pipeline/pipeline.h"
+#include "serve/protocol/fault.h"
+#include "serve/query/padding.h"
 #include "serve/repository/repository_impl.h"
 
 void ms_model_destroy(struct ms_model *m) {
@@ -116,9 +116,7 @@ static int warm(struct ms_model *m, moire_error *err) {
     }
     if (!b) return MOIRE_OK;
     if (!guess) learn_outputs(m, b->tenant);
-    pthread_mutex_lock(&m->repository->lock);
-    b->users--;
-    pthread_mutex_unlock(&m->repository->lock);
+    ms_binding_give(m, b);
     return MOIRE_OK;
 }
 
@@ -150,7 +148,7 @@ static int make_ensemble(struct ms_model *m, moire_error *err) {
 static int make_function(struct ms_model *m, moire_error *err) {
     const struct ms_function *fn = ms_function_find(m->repository->options.source.functions, m->settings.fn);
     if (!fn) return ms_fail(err, MOIRE_EUNLOADED, "there is no function '%.100s'", m->settings.fn);
-    int rc = ms_hosts_open(m->repository, err);
+    int rc = ms_function_threads_open(m->repository, err);
     if (!rc) rc = fn->open(fn, fn->file ? m->found.path : NULL, &m->fn_state, err);
     if (rc) return rc;
     m->fn = fn;

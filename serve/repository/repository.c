@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "serve/pipeline/pipeline.h"
 #include "serve/protocol/fault.h"
 #include "serve/protocol/thread.h"
-#include "serve/pipeline/pipeline.h"
 #include "serve/repository/repository_impl.h"
 
 void ms_say(struct ms_repository *r, int level, const char *format, ...)
@@ -42,6 +42,12 @@ int ms_repository_take(struct ms_repository *r, const char *name, const char *ve
     pthread_mutex_unlock(&r->lock);
     *out = best;
     return best ? MOIRE_OK : ms_fail_no_model(err, name, version);
+}
+
+void ms_repository_hold(struct ms_model *m) {
+    pthread_mutex_lock(&m->repository->lock);
+    m->users++;
+    pthread_mutex_unlock(&m->repository->lock);
 }
 
 void ms_repository_give(struct ms_model *m) {
@@ -227,7 +233,7 @@ void ms_repository_stop(struct ms_repository *r) {
         ms_repository_retire(r->model[i]);
     while (ms_repository_sweep(r))
         continue;
-    ms_hosts_close(r->hosts);
+    ms_function_threads_close(r->function_threads);
     ms_gate_close(r->gate);
     pthread_mutex_destroy(&r->lock);
     pthread_cond_destroy(&r->changed);

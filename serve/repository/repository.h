@@ -12,11 +12,11 @@
 #ifndef MS_REPOSITORY_H
 #define MS_REPOSITORY_H
 #include <pthread.h>
+#include "serve/pipeline/ensemble.h"
+#include "serve/pipeline/functions.h"
 #include "serve/protocol/kserve.h"
 #include "serve/query/admission.h"
 #include "serve/query/class_labels.h"
-#include "serve/pipeline/ensemble.h"
-#include "serve/pipeline/functions.h"
 #include "serve/query/tally.h"
 
 enum { MS_BINDINGS = 240 }; /* tenants of all models; a runtime has 256 at most */
@@ -91,9 +91,9 @@ struct ms_repository {
     bool binder_ended, loader_ended;
     struct ms_job *handed; /* by the loader to the background */
     uint64_t uses;
-    int cores;              /* of the runtime, 1 or more */
-    struct ms_gate *gate;   /* of ensembles; NULL: there was none yet */
-    struct ms_hosts *hosts; /* of functions; likewise */
+    int cores;                                    /* of the runtime, 1 or more */
+    struct ms_gate *gate;                         /* of ensembles; NULL: there was none yet */
+    struct ms_function_threads *function_threads; /* of functions; likewise */
 };
 
 /* Cores that queries of a model can have. */
@@ -137,6 +137,8 @@ bool ms_repository_is_busy(struct ms_repository *repository);
 int ms_repository_take(struct ms_repository *repository, const char *name, const char *version,
                        struct ms_model **out, moire_error *err);
 void ms_repository_give(struct ms_model *model);
+/* Takes once more what the caller has taken. */
+void ms_repository_hold(struct ms_model *model);
 enum ms_state ms_model_state(struct ms_model *model);
 /* Takes all; *n of them. */
 void ms_repository_take_all(struct ms_repository *repository, struct ms_model *out[MS_MODELS], int *n);
@@ -149,6 +151,8 @@ int ms_repository_bind(struct ms_repository *repository, struct ms_query *query)
 int ms_repository_call(struct ms_repository *repository, void (*call)(void *user), void *user);
 /* The binding for those shapes, used once more; NULL: none yet.  Under the lock. */
 struct ms_binding *ms_binding_find(struct ms_model *model, const moire_shape *shapes);
+/* It is used no more; not under the lock. */
+void ms_binding_give(struct ms_model *model, struct ms_binding *binding);
 /* Makes one, or finds it made meanwhile.  quick: MOIRE_ESTORE where that takes a load. */
 int ms_binding_make(struct ms_model *model, const moire_shape *shapes, bool quick, struct ms_binding **out,
                     moire_error *err);

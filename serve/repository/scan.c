@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include "serve/pipeline/functions.h"
 #include "serve/protocol/fault.h"
 #include "serve/query/class_labels.h"
-#include "serve/pipeline/functions.h"
 #include "serve/repository/pbtxt.h"
 
 struct scanner {

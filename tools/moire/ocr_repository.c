@@ -41,51 +41,52 @@ int mo_ocr_characters(const struct mo_env *env, struct mo_region *region, const 
     "parameters { key: \"function\" value: { string_value: \"" name "\" } }\n"
 
 /* @din and so on stand for the names of the networks' ports. */
+/* clang-format off */ /* as the files look */
 static const struct config {
     const char *name, *text;
 } configs[] = {
     {"ocr",
      "# Reads the lines of text in an image: 8-bit R, G, B, rows from the top.\n"
-     "platform: \"ensemble\"\n" PORT("input", "image", "UINT8", "-1, -1, 3") PORT("output", "text", "STRING",
-                                                                                  "-1")
-         PORT("output", "score", "FP32", "-1") PORT("output", "box", "FP32", "-1, 4, 2") PORT(
-             "output", "flipped", "BOOL",
-             "-1") "ensemble_scheduling {\n" STEP("ocr-page", IN("image", "image"), OUT("page", "page"))
-             STEP("ocr-det", IN("@din", "page"), OUT("@dout", "map")) STEP(
-                 "ocr-boxes", IN("image", "image") IN("map", "map"),
-                 OUT("boxes", "boxes") OUT("lines", "upright") OUT(
-                     "shapes", "upright-shapes")) "  # for each line\n" STEP("ocr-cls",
-                                                                             IN("@cin", "upright")
-                                                                                 IN("@cin:shapes",
-                                                                                    "upright-shapes"),
-                                                                             OUT("@cout", "directions"))
-                 STEP("ocr-lines", IN("image", "image") IN("boxes", "boxes") IN("directions", "directions"),
-                      OUT("lines", "lines")
-                          OUT("shapes",
-                              "line-shapes")) "  # for each line\n" STEP("ocr-line",
-                                                                         IN("line", "lines")
-                                                                             IN("line:shapes", "line-shapes"),
-                                                                         OUT("classes", "classes") OUT(
-                                                                             "classes:shapes", "class-shapes")
-                                                                             OUT("scores", "scores"))
-                     STEP("ocr-text",
-                          IN("boxes", "boxes") IN("directions", "directions") IN("classes", "classes")
-                              IN("scores", "scores") IN("shapes", "class-shapes"),
-                          OUT("text", "text") OUT("score", "score") OUT("box", "box")
-                              OUT("flipped", "flipped")) "}\n"},
-    {"ocr-line", "# The most probable character at each step along a line of text.\n"
-                 "platform: \"ensemble\"\n" PORT("input", "line", "FP32", "1, 3, 48, -1")
-                     PORT("output", "classes", "INT32", "1, -1")
-                         PORT("output", "scores", "FP32", "1, -1") "ensemble_scheduling {\n" STEP(
-                             "ocr-rec", IN("@rin", "line"), OUT("@rout", "probabilities"))
-                             STEP("ocr-best", IN("probabilities", "probabilities"),
-                                  OUT("classes", "classes") OUT("scores", "scores")) "}\n"},
+     "platform: \"ensemble\"\n"
+     PORT("input", "image", "UINT8", "-1, -1, 3")
+     PORT("output", "text", "STRING", "-1")
+     PORT("output", "score", "FP32", "-1")
+     PORT("output", "box", "FP32", "-1, 4, 2")
+     PORT("output", "flipped", "BOOL", "-1")
+     "ensemble_scheduling {\n"
+     STEP("ocr-page", IN("image", "image"), OUT("page", "page"))
+     STEP("ocr-det", IN("@din", "page"), OUT("@dout", "map"))
+     STEP("ocr-boxes", IN("image", "image") IN("map", "map"),
+          OUT("boxes", "boxes") OUT("lines", "upright") OUT("shapes", "upright-shapes"))
+     "  # for each line\n"
+     STEP("ocr-cls", IN("@cin", "upright") IN("@cin:shapes", "upright-shapes"), OUT("@cout", "directions"))
+     STEP("ocr-lines", IN("image", "image") IN("boxes", "boxes") IN("directions", "directions"),
+          OUT("lines", "lines") OUT("shapes", "line-shapes"))
+     "  # for each line\n"
+     STEP("ocr-line", IN("line", "lines") IN("line:shapes", "line-shapes"),
+          OUT("classes", "classes") OUT("classes:shapes", "class-shapes") OUT("scores", "scores"))
+     STEP("ocr-text",
+          IN("boxes", "boxes") IN("directions", "directions") IN("classes", "classes") IN("scores", "scores")
+          IN("shapes", "class-shapes"),
+          OUT("text", "text") OUT("score", "score") OUT("box", "box") OUT("flipped", "flipped"))
+     "}\n"},
+    {"ocr-line",
+     "# The most probable character at each step along a line of text.\n"
+     "platform: \"ensemble\"\n"
+     PORT("input", "line", "FP32", "1, 3, 48, -1")
+     PORT("output", "classes", "INT32", "1, -1")
+     PORT("output", "scores", "FP32", "1, -1")
+     "ensemble_scheduling {\n"
+     STEP("ocr-rec", IN("@rin", "line"), OUT("@rout", "probabilities"))
+     STEP("ocr-best", IN("probabilities", "probabilities"), OUT("classes", "classes") OUT("scores", "scores"))
+     "}\n"},
     {"ocr-page", FUNCTION("ocr_page")},
     {"ocr-boxes", FUNCTION("ocr_boxes")},
     {"ocr-lines", FUNCTION("ocr_lines")},
     {"ocr-best", FUNCTION("ocr_best")},
     {"ocr-text", FUNCTION("ocr_text") "default_model_filename: \"characters.txt\"\n"},
 };
+/* clang-format on */
 
 enum { NETWORKS = 3, PORTS = 2 * NETWORKS, CONFIG_CAP = 8192 };
 static const char *const port_mark[PORTS] = {"@din", "@dout", "@cin", "@cout", "@rin", "@rout"};

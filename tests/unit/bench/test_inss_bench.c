@@ -17,7 +17,7 @@
 #include "bench/inss/inss_run.h"
 #include "runtime/learn/masked.h"
 #include "runtime/sim/sim.h"
-#include "tests/unit/sched/plan_case.h"
+#include "tests/unit/planner/plan_case.h"
 
 enum { SEED = 5, CHOICES = 1000000, MOST = 4 };
 static const char four[] = "bench/machines/gpus4-v100-mps.json";

@@ -16,7 +16,7 @@
 #include "runtime/base/file.h"
 #include "runtime/planner/check.h"
 #include "runtime/planner/inss_plan.h"
-#include "tests/unit/sched/plan_case.h"
+#include "tests/unit/planner/plan_case.h"
 
 enum { CASES = 300 };
 static const char *const names[] = {"lenet", "googlenet", "resnet50", "ssd", "vgg16"};

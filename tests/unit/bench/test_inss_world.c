@@ -11,7 +11,7 @@
 #include <string.h>
 #include "bench/learn/inss_world.h"
 #include "runtime/learn/draws.h"
-#include "tests/unit/sched/plan_case.h"
+#include "tests/unit/planner/plan_case.h"
 
 static const char *const names[] = {"lenet", "googlenet", "resnet50", "ssd", "vgg16"};
 

@@ -20,7 +20,7 @@
 #include "tests/unit/codegen/onnx_build.h"
 #include "tests/unit/gpu/toy_gpu.h"
 #include "tests/unit/gpu/toy_machine.h"
-#include "tests/unit/sched/plan_case.h"
+#include "tests/unit/planner/plan_case.h"
 
 enum { SIDE = 32, PIXELS = SIDE * SIDE, QUERIES = 120, CLASSES = 10 };
 

@@ -12,7 +12,7 @@
 #include "runtime/policy/gpulet.h"
 #include "runtime/sim/sim.h"
 #include "tests/history/recorded.h"
-#include "tests/unit/sched/plan_case.h"
+#include "tests/unit/planner/plan_case.h"
 
 static const int64_t MS = 1000000, SECOND = 1000000000;
 enum { LAYERS = 24, INSTANCES = 512, CASES = 24, MOST_OVERTAKERS = 4 };

@@ -10,7 +10,7 @@
 #include "runtime/sched/policy.h"
 #include "runtime/sim/sim.h"
 #include "tests/history/recorded.h"
-#include "tests/unit/sched/plan_case.h"
+#include "tests/unit/planner/plan_case.h"
 
 static const int64_t MS = 1000000, SECOND = 1000000000;
 enum { TENANTS = 2, QUEUE = 512 };

@@ -15,7 +15,7 @@
 #include "runtime/policy/gpulet.h"
 #include "runtime/sim/sim.h"
 #include "tests/history/recorded.h"
-#include "tests/unit/sched/plan_case.h"
+#include "tests/unit/planner/plan_case.h"
 
 static const int64_t MS = 1000000, SECOND = 1000000000;
 enum { MAX_ANSWERS = 1 << 17, INSTANCES = 256 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * plan_case.c - see plan_case.h. */
-#include "tests/unit/sched/plan_case.h"
+#include "tests/unit/planner/plan_case.h"
 #include <math.h>
 #include <stdarg.h>
 #include <stddef.h>

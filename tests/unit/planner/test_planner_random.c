@@ -13,7 +13,7 @@
 #include "runtime/planner/rate_bound.h"
 #include "runtime/planner/check.h"
 #include "runtime/planner/planner.h"
-#include "tests/unit/sched/plan_case.h"
+#include "tests/unit/planner/plan_case.h"
 
 enum { CASES = 50 };
 

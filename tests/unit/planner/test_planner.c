@@ -12,7 +12,7 @@
 #include <string.h>
 #include "runtime/planner/check.h"
 #include "runtime/planner/planner.h"
-#include "tests/unit/sched/plan_case.h"
+#include "tests/unit/planner/plan_case.h"
 
 static struct mo_lets_plan plans[2]; /* too large for a stack */
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include "runtime/planner/check.h"
 #include "runtime/planner/planner.h"
-#include "tests/unit/sched/plan_case.h"
+#include "tests/unit/planner/plan_case.h"
 
 enum { CASES = 40 };
 
