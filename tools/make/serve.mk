@@ -9,6 +9,7 @@ check-clients: $(B)/moire ## moire serve answers tritonclient as ONNX Runtime do
 	@$(VENV)/bin/python tests/serve/check_access.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_hostile.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_stuck.py --moire $(B)/moire
+	@$(VENV)/bin/python tests/serve/check_cancels.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_service.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_pipelines.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_ocr.py --moire $(B)/moire
