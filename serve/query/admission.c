@@ -10,6 +10,8 @@
 enum { MS_WAITING = 1024 };
 /* Longer timeouts are none. */
 static const int64_t LONGEST_US = INT64_C(1) << 50;
+/* The client, too, has a deadline: one part of so many is left for the answer's way. */
+enum { WAY_BACK = 16 };
 
 static void set_level(struct ms_query *q) {
     const struct ms_settings *s = &q->model->settings;
@@ -67,17 +69,22 @@ static int check_quotas(struct ms_query *q) {
     return MOIRE_OK;
 }
 
-/* With those before it at one a core, it would be late even on all cores.  By what its own model holds only:
- * it may be refused too seldom, not too often. */
+/* Whether its answer is there in time, with those before it at one a core, and even on all cores: by what its
+ * own model holds, and by how much longer than that its queries took of late.  With none before it there is
+ * nothing to wait for: it is refused only if it cannot be in time, so that what was learned in bad times is
+ * tried again. */
 static int check_time(struct ms_query *q, int64_t one_ns, int64_t least_ns) {
     const struct ms_model *m = q->model;
     if (!m->settings.is_predicted || q->target_ns == MS_NEVER || !one_ns) return MOIRE_OK;
     const int64_t ahead = m->held.queries / ms_model_cores(m) * one_ns;
     const int64_t left = q->target_ns - q->begun_ns;
-    if (ahead + least_ns <= left) return MOIRE_OK;
+    const double factor = m->held.queries ? ms_foresight_factor(&m->held.foresight) : 1;
+    q->predicted_ns = ahead + least_ns;
+    const int64_t takes = (int64_t)((double)q->predicted_ns * factor);
+    if (takes <= left - left / WAY_BACK) return MOIRE_OK;
     return ms_fail(&q->error, MOIRE_ESHED,
                    "model '%.100s': the answer would take %" PRId64 " ms, its deadline is in %" PRId64 " ms",
-                   m->found.name, (ahead + least_ns) / 1000000, left / 1000000);
+                   m->found.name, takes / 1000000, left / 1000000);
 }
 
 int ms_admission_take(struct ms_query *q) {
@@ -101,11 +108,22 @@ int ms_admission_take(struct ms_query *q) {
     return rc;
 }
 
-void ms_admission_leave(struct ms_query *q) {
+/* A query that the runtime gave up would have been late. */
+static void learn(struct ms_query *q, int64_t ended_ns) {
+    const int code = q->error.code;
+    const int64_t took = ended_ns - q->begun_ns, left = q->target_ns - q->begun_ns;
+    if (code == MOIRE_OK)
+        ms_foresight_learn(&q->model->held.foresight, q->predicted_ns, took);
+    else if (code == MOIRE_ESHED || code == MOIRE_EEXPIRED)
+        ms_foresight_learn(&q->model->held.foresight, q->predicted_ns, took > left ? took : left);
+}
+
+void ms_admission_leave(struct ms_query *q, int64_t ended_ns) {
     struct ms_held *h = &q->model->held;
     if (!q->is_admitted) return;
     q->is_admitted = false;
     h->queries--;
     h->level[q->level]--;
     h->bytes -= q->held_bytes;
+    learn(q, ended_ns);
 }

@@ -58,7 +58,7 @@ static void end(struct ms_query *q) {
     }
     if (!code && (q->binding || m->fn))
         ms_tally_run(t, q->rows, q->submitted_ns - q->begun_ns, q->compute_ns);
-    ms_admission_leave(q);
+    ms_admission_leave(q, ended);
     if (q->binding) q->binding->users--;
     pthread_mutex_unlock(&m->repository->lock);
     tell(q, m, ended);

@@ -38,6 +38,7 @@ struct ms_query {
     int64_t expires_ns, target_ns;
     int64_t rows, held_bytes; /* rows: 1 where its first dimensions differ */
     int64_t level;
+    int64_t predicted_ns; /* that it takes, by the queue and the profile alone; 0: nothing is predicted */
     bool is_admitted;
     _Atomic(struct ms_batcher *) batcher; /* which it has gone through; held until it is closed */
     struct ms_queued queued;
