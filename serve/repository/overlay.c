@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include "serve/protocol/bytes.h"
 
 const json_t *ms_overlay_entry(const json_t *models, const char *name) {
     for (size_t i = 0; i < json_array_size(models); i++) {
@@ -13,15 +14,17 @@ const json_t *ms_overlay_entry(const json_t *models, const char *name) {
     return NULL;
 }
 
-/* The texts of a list with ';' between them: how a parameter has them. */
+/* The texts of a list with ';' between them: how a parameter has them.  NULL: no memory. */
 static json_t *joined(const json_t *list) {
-    char text[4096];
-    size_t n = 0;
-    text[0] = 0;
-    for (size_t i = 0; i < json_array_size(list) && n < sizeof text; i++)
-        n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", i ? ";" : "",
-                              json_string_value(json_array_get(list, i)));
-    return json_string(text);
+    struct ms_bytes text = {0};
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *part = json_string_value(json_array_get(list, i));
+        if (i) ms_bytes_put(&text, ";", 1);
+        ms_bytes_put(&text, part, strlen(part));
+    }
+    json_t *whole = text.failed ? NULL : json_stringn(text.at ? text.at : "", text.n);
+    ms_bytes_free(&text);
+    return whole;
 }
 
 static json_t *as_text(const json_t *value) {

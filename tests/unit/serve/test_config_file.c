@@ -110,10 +110,32 @@ static void test_entries_override(void **state) {
     ms_config_file_close(&f);
 }
 
+/* The list of an entry is one parameter, however long. */
+static void test_long_lists_stay_whole(void **state) {
+    (void)state;
+    enum { N = 900 };
+    json_t *list = json_array(), *entry;
+    for (int i = 0; i < N; i++)
+        json_array_append_new(list, json_sprintf("x=1,3,%d,%d", 100 + i, 100 + i));
+    entry = json_pack("{s:s, s:o}", "name", "a", "shapes", list);
+    json_t *config = ms_overlay_apply(entry, NULL);
+    const char *text = json_string_value(
+        json_object_get(json_object_get(json_object_get(config, "parameters"), "shapes"), "string_value"));
+    int parts = 1;
+    assert_non_null(text);
+    for (const char *at = text; *at; at++)
+        parts += *at == ';';
+    assert_int_equal(parts, N);
+    assert_non_null(strstr(text, ";x=1,3,999,999"));
+    json_decref(config);
+    json_decref(entry);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_faults_say_where),
         cmocka_unit_test(test_entries_override),
+        cmocka_unit_test(test_long_lists_stay_whole),
     };
     const int fd = mkstemp(path);
     if (fd < 0) return 1;

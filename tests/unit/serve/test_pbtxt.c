@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "serve/repository/model_settings.h"
@@ -179,6 +180,25 @@ static void test_every_fault_of_the_settings_is_said(void **state) {
     ms_settings_close(&s);
 }
 
+static void test_ensembles_leave_cores_to_their_models(void **state) {
+    (void)state;
+    static const struct {
+        const char *parameter, *value;
+        bool is_fault;
+    } rows[] = {{"cores", "2", true}, {"weight", "2", true}, {"weight", "1", false}, {"qos_ms", "5", false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char text[200];
+        struct lines l;
+        snprintf(text, sizeof text,
+                 "platform: \"ensemble\" parameters { key: \"%s\" value { string_value: \"%s\" } }",
+                 rows[i].parameter, rows[i].value);
+        struct ms_settings s = settings(text, &l);
+        assert_true(s.is_ensemble);
+        assert_int_equal(strstr(l.text, "belong to the models of an ensemble") != NULL, rows[i].is_fault);
+        ms_settings_close(&s);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_forms),
@@ -186,6 +206,7 @@ int main(void) {
         cmocka_unit_test(test_faults),
         cmocka_unit_test(test_settings_are_read),
         cmocka_unit_test(test_every_fault_of_the_settings_is_said),
+        cmocka_unit_test(test_ensembles_leave_cores_to_their_models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
