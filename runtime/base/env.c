@@ -79,8 +79,9 @@ void *mo_region_alloc(struct mo_region *region, size_t bytes) {
     struct chunk *c = region->chunks;
     if (!c || c->size - c->used < bytes) {
         size_t size = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
-        /* weights of megabytes are streamed: large pages save their misses */
-        c = add_chunk(region, size >= 2 * HUGE_PAGE ? HUGE_PAGE : ALIGN, size);
+        /* Pages of its own leave the process with the region, which malloc() would keep for others.  Weights
+         * of megabytes are streamed: large pages save their misses. */
+        c = add_chunk(region, size >= 2 * HUGE_PAGE ? HUGE_PAGE : PAGE, size);
         if (!c) return NULL;
     }
     void *p = (char *)c + ALIGN + c->used;

@@ -127,9 +127,10 @@ static int build_plan(moire_tenant *t, const char *path, const moire_tenant_conf
     return check_memory(t, path, err);
 }
 
-/* One a core and some that are paused; fewer of large ones, but never too few to change between queries. */
+/* One a core and some that are paused; fewer of large ones, but never too few to change between queries.  A
+ * model may have many tenants of single shapes, each asked for now and then: one spare is enough for them. */
 static int pool_size(const moire_tenant *t) {
-    int64_t n = mo_device_units(t->runtime->cores) + SPARE_INSTANCES;
+    int64_t n = mo_device_units(t->runtime->cores) + (t->at_once ? 1 : SPARE_INSTANCES);
     int64_t fit = POOL_BYTES / (t->plan->arena_bytes + 1), most = t->runtime->env.limits.arenas;
     if (n > fit) n = fit < LEAST_INSTANCES ? LEAST_INSTANCES : fit;
     return (int)(n > most ? most : n);
