@@ -13,7 +13,10 @@
 #include "runtime/device/work_claims.h"
 #include "runtime/base/lock.h"
 
-enum { STEAL_POLLS = 16 }; /* before taking from others: the step may be over by then */
+/* STEAL_POLLS: before taking from others: the step may be over by then.  LAST_SPINS: in the last step a
+ * member polls so many times longer before it sleeps.  LAST_STEP: beside the width in `cut`; MO_CLAIMS_SEATS
+ * is below it. */
+enum { STEAL_POLLS = 16, LAST_SPINS = 16, LAST_STEP = 0x8000 };
 
 #define FREE  UINT32_C(0x80000000)
 #define OVER  UINT32_C(0xffffffff)
@@ -111,9 +114,9 @@ static bool poll(struct mo_claims *c, const struct mo_claims_member *m, uint64_t
     return false;
 }
 
-static void await(struct mo_claims *c, const struct mo_claims_member *m, uint64_t seen) {
+static void await(struct mo_claims *c, const struct mo_claims_member *m, uint64_t seen, int polls) {
     const struct mo_sys *sys = c->env->sys;
-    if (poll(c, m, seen, c->spin)) return;
+    if (poll(c, m, seen, polls)) return;
     atomic_fetch_add(&c->asleep, 1);
     while (atomic_load(&c->now) == seen && !atomic_load(&m->leave)) {
         uint32_t rung = atomic_load(&c->rung);
@@ -179,6 +182,7 @@ static bool claim_others(struct mo_claims *c, const struct mo_claims_member *m, 
 
 /* Publishes a step that the team shares. */
 static void share(struct mo_claims *c, int step, uint32_t width, uint32_t pieces) {
+    if (step == c->n_steps - 1) width |= LAST_STEP;
     uint32_t serial = serial_of(atomic_load_explicit(&c->now, memory_order_relaxed)) + 1;
     atomic_store_explicit(&c->done, 0, memory_order_relaxed);
     atomic_store_explicit(&c->cut, numbered(serial, pair(width, pieces)), memory_order_relaxed);
@@ -198,9 +202,10 @@ static bool work_on(const struct work *w, uint64_t now) {
     struct mo_claims *c = w->c;
     struct mo_claims_member *m = w->m;
     uint64_t cut = atomic_load_explicit(&c->cut, memory_order_relaxed);
+    const bool is_last = (uint32_t)cut >> 16 & LAST_STEP;
     if (serial_of(cut) != serial_of(now)) return false; /* that step is over */
     m->serial = serial_of(now);
-    m->width = (uint32_t)cut >> 16;
+    m->width = (uint32_t)cut >> 16 & (LAST_STEP - 1);
     m->pieces = (uint32_t)cut & 0xffff;
     struct mo_pieces p = {.step = (int)(uint32_t)now, .of = (int)m->pieces};
     uint32_t finished = 0;
@@ -214,7 +219,7 @@ static bool work_on(const struct work *w, uint64_t now) {
         for (finished = 0; !leaves(m) && claim_others(c, m, &p); finished++)
             w->calls->run(w->ctx, &p, w->scratch);
     } while (finished);
-    await(c, m, now);
+    await(c, m, now, is_last ? c->spin * LAST_SPINS : c->spin);
     return false;
 }
 
@@ -258,7 +263,7 @@ enum mo_claims_end mo_claims_work(struct mo_claims *c, struct mo_claims_member *
         }
         if (leaves(m)) return MO_CLAIMS_LEFT;
         if (what == TAKEN) {
-            await(c, m, now);
+            await(c, m, now, c->spin);
             continue;
         }
         if (what & FREE) {

@@ -11,14 +11,15 @@
  * leave, which it sees between two pieces.  A member whose core stops between two pieces touches nothing but
  * this object when it runs again: what the steps work on may be gone by then.
  *
- * Waiting spins for a bounded time, then sleeps on the futex; a wake-up costs a call only when one sleeps.
+ * Waiting spins for a bounded time, then sleeps on the futex; a wake-up costs a call only when one sleeps. In
+ * the last step it spins longer: who sleeps at the end of a block is missed at the beginning of the next.
  * Every atomic is sequentially consistent where sleeping is decided; there are no bare fences. */
 #ifndef MO_WORK_CLAIMS_H
 #define MO_WORK_CLAIMS_H
 #include "runtime/base/env.h"
 
-/* Most pieces of a step. */
-enum { MO_CLAIMS_PIECES = 65535 };
+/* Most pieces of a step, and members of a team. */
+enum { MO_CLAIMS_PIECES = 65535, MO_CLAIMS_SEATS = 32767 };
 
 /* Pieces [from, to) of a step that is cut into `of`. */
 struct mo_pieces {

@@ -2,6 +2,9 @@
  * profile.c - prefix sums of layer times by core count; interpolation; block search. */
 #include "runtime/profile/profile.h"
 
+/* A block is brief if it has less than one part in so many of the time that it may have. */
+enum { BRIEF = 8 };
+
 struct mo_profile *mo_profile_create(const struct mo_env *env, int n_layers, int max_cores) {
     struct mo_profile *p = mo_alloc(env, sizeof *p);
     if (!p) return NULL;
@@ -140,5 +143,6 @@ int mo_profile_block(const struct mo_profile *p, int cores, int begin, int64_t b
         else
             hi = mid - 1;
     }
-    return lo;
+    const bool is_brief = row[lo] - row[begin] < bound_ns / BRIEF;
+    return is_brief && lo < p->n_layers ? lo + 1 : lo;
 }

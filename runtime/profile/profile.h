@@ -105,6 +105,8 @@ static inline struct mo_profile_does mo_profile_at(const struct mo_profile *p, d
 }
 /* Core count with the least predicted time for layers [begin, n_layers), at most `limit`. */
 int mo_profile_fastest(const struct mo_profile *p, int begin, int limit);
-/* End of the longest run of layers from `begin` with predicted time <= bound; at least begin + 1. */
+/* End of the longest run of layers from `begin` with predicted time <= bound; at least begin + 1.  Where that
+ * is brief, because the next layer takes longer than the bound by itself, with that layer: a block of its own
+ * for what is before it would cost as much as it takes. */
 int mo_profile_block(const struct mo_profile *p, int cores, int begin, int64_t bound_ns);
 #endif

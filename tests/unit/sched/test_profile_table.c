@@ -354,6 +354,9 @@ static void profiles_interpolate_and_find_blocks(void **state) {
     assert_int_equal(mo_profile_block(p, 1, 0, 1100), 2);
     assert_int_equal(mo_profile_block(p, 1, 0, 1), 1); /* at least one layer */
     assert_int_equal(mo_profile_block(p, 1, 1, 100000), 4);
+    assert_int_equal(mo_profile_block(p, 1, 2, 200), 3);
+    assert_int_equal(mo_profile_block(p, 1, 2, 350), 4); /* 40 of 350 are brief: with the 400 behind them */
+    assert_int_equal(mo_profile_block(p, 1, 3, 5000), 4);
     mo_profile_destroy(p);
 }
 
