@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * moire_threads.h - what threads of the host may be to a runtime: its workers, or loaders that hold up
- * nobody. moire.h includes it.
+ * moire_threads.h - what threads of the host may be to a runtime: its workers, loaders that hold up nobody,
+ * or those that nobody is to hold up. moire.h includes it.
  */
 #ifndef MOIRE_THREADS_H
 #define MOIRE_THREADS_H
@@ -24,6 +24,12 @@ MOIRE_API int moire_work(moire_runtime *runtime, int core);
  * always, so its loads end; threads that it starts are like it.
  * Returns: MOIRE_OK; MOIRE_EIO: the system refuses, and the thread stays as it was. */
 MOIRE_API int moire_background(void);
+
+/* Says that others wait for what the calling thread does, microseconds at a time, from now on: for a thread
+ * that passes queries and answers on.  When it wakes up, it has a core at once, also where workers compute on
+ * all of them; it gets no more time than others.  From Linux 6.12 on; without effect before.
+ * Returns: MOIRE_OK; MOIRE_EIO: the system refuses, and the thread stays as it was. */
+MOIRE_API int moire_foreground(void);
 
 #ifdef __cplusplus
 }

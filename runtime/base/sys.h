@@ -106,8 +106,10 @@ struct mo_sys {
     int64_t (*thread_cpu)(void *self, struct mo_thread thread); /* ns of CPU time used by a live thread */
     /* the calling thread's name for whoever looks at the process, 15 letters of it */
     void (*name_thread)(void *self, const char *name);
-    /* what the calling thread does can wait for every other thread, from now on: 0 or -errno */
+    /* from now on what the calling thread does can wait for every other thread, or others wait for what it
+     * does, which never takes long: 0 or -errno */
     int (*background)(void *self);
+    int (*foreground)(void *self);
     int (*pin)(void *self, int cpu); /* pins the calling thread to one OS cpu; -1 = all allowed */
     int (*cpu)(void *self); /* the OS cpu that the calling thread runs on; -1 = nobody knows.  Some ns */
     /* futex: wait while *word == value, at most until `deadline` (0 = no limit); may return spuriously */

@@ -334,6 +334,7 @@ static const struct mo_sys posix = {
     .name_thread = px_name_thread,
     .thread_cpu = px_thread_cpu,
     .background = mo_px_background,
+    .foreground = mo_px_foreground,
     .pin = px_pin,
     .cpu = px_cpu,
     .futex_wait = px_futex_wait,

@@ -45,6 +45,7 @@ int mo_px_count_on_cpu(void *self, uint32_t type, uint64_t event, int cpu);
 
 /* sys_priority.c */
 int mo_px_background(void *self);
+int mo_px_foreground(void *self);
 
 /* sys_user.c */
 int mo_px_caches(void *self, char *out, size_t n);

@@ -146,6 +146,7 @@ void *mo_device_serve(void *arg) {
     const struct mo_sys *sys = d->env->sys;
     struct mo_ring *ring = mo_device_ring(d, d->n_units + MO_RING_SERVICE);
     sys->name_thread(sys->self, "moire-service");
+    (void)sys->foreground(sys->self);
     mo_fpu_flush();
     for (;;) {
         uint32_t heard = atomic_load(&d->doorbell);

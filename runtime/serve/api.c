@@ -216,3 +216,8 @@ int moire_background(void) {
     const struct mo_sys *sys = mo_sys_posix();
     return sys->background(sys->self) ? MOIRE_EIO : MOIRE_OK;
 }
+
+int moire_foreground(void) {
+    const struct mo_sys *sys = mo_sys_posix();
+    return sys->foreground(sys->self) ? MOIRE_EIO : MOIRE_OK;
+}

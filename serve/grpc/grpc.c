@@ -116,6 +116,7 @@ void ms_grpc_round(struct ms_grpc *door, int ms) {
 
 static void *loop(void *user) {
     struct ms_grpc *door = user;
+    moire_foreground();
     while (!is_over(door)) {
         const bool draining = atomic_load(&door->draining);
         if (draining && door->n_listeners) start_draining(door);

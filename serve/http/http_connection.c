@@ -40,6 +40,7 @@ void ms_http_notify(void *listener, struct MHD_Connection *connection, void **co
     const struct ms_listener *l = listener;
     struct connected *c = *context;
     if (what != MHD_CONNECTION_NOTIFY_CLOSED) {
+        moire_foreground(); /* the library's thread: it has no other moment to say so */
         *context = begin(l, connection);
     } else if (c) {
         if (l->by_tls) ms_tls_disarm(l->http->tls, c->keys);

@@ -146,12 +146,31 @@ static void only_the_calling_thread_goes_to_the_background(void **state) {
     assert_int_equal(getpriority(PRIO_PROCESS, 0), before);
 }
 
+static void *go_to_foreground(void *niceness) {
+    assert_int_equal(moire_foreground(), MOIRE_OK);
+    *(int *)niceness = getpriority(PRIO_PROCESS, 0);
+    assert_int_equal(moire_background(), MOIRE_OK); /* it may change its mind that way, */
+    assert_int_equal(moire_foreground(), MOIRE_OK); /* and back as far as its slice goes */
+    return NULL;
+}
+
+static void the_foreground_changes_no_niceness(void **state) {
+    (void)state;
+    const int before = getpriority(PRIO_PROCESS, 0);
+    int niceness = before + 1;
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, go_to_foreground, &niceness), 0);
+    pthread_join(thread, NULL);
+    assert_int_equal(niceness, before);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(time_without_a_core_does_not_count),
         cmocka_unit_test(workers_are_not_needed),
         cmocka_unit_test(tenants_are_answered_meanwhile),
         cmocka_unit_test(only_the_calling_thread_goes_to_the_background),
+        cmocka_unit_test(the_foreground_changes_no_niceness),
     };
     return cmocka_run_group_tests(tests, serve_setup, serve_teardown);
 }
