@@ -74,6 +74,7 @@ static int widen_constant(struct mo_graph *g, struct mo_tensor *t, moire_error *
     int rc = widen(g, &v, err);
     if (rc) return rc;
     t->data = v.data;
+    t->shared = false;
     t->dtype = MOIRE_F32;
     g->n_halves++;
     return MOIRE_OK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * env.c - default environment, logging, regions.
- * A region is a list of chunks; a request larger than a chunk gets one of its own. */
+ * A region is a list of chunks, of which the first holds its head; a request larger than a chunk gets one of
+ * its own. */
 #include "runtime/base/env.h"
 #include "runtime/base/numbers.h"
 
@@ -37,23 +38,6 @@ void mo_log(const struct mo_env *env, int level, const char *format, ...) {
     env->log(env->log_user, level, line);
 }
 
-struct mo_region *mo_region_create(const struct mo_env *env) {
-    struct mo_region *region = mo_alloc(env, sizeof *region);
-    if (region) region->env = env;
-    return region;
-}
-
-void mo_region_destroy(struct mo_region *region) {
-    if (!region) return;
-    struct chunk *c = region->chunks;
-    while (c) {
-        struct chunk *next = c->next;
-        mo_free(region->env, c);
-        c = next;
-    }
-    mo_free(region->env, region);
-}
-
 static struct chunk *add_chunk(struct mo_region *region, size_t align, size_t size) {
     const struct mo_sys *sys = region->env->sys;
     struct chunk *c = sys->alloc(sys->self, align, ALIGN + size);
@@ -70,6 +54,27 @@ static struct chunk *add_chunk(struct mo_region *region, size_t align, size_t si
         region->chunks = c;
     }
     return c;
+}
+
+struct mo_region *mo_region_create(const struct mo_env *env) {
+    struct mo_region head = {.env = env};
+    struct chunk *first = add_chunk(&head, PAGE, CHUNK_BYTES);
+    if (!first) return NULL;
+    struct mo_region *region = (struct mo_region *)(void *)((char *)first + ALIGN);
+    first->used = mo_round_up_bytes(sizeof *region, ALIGN);
+    *region = head;
+    return region;
+}
+
+void mo_region_destroy(struct mo_region *region) {
+    if (!region) return;
+    const struct mo_env *env = region->env; /* the region goes with its first chunk */
+    struct chunk *c = region->chunks;
+    while (c) {
+        struct chunk *next = c->next;
+        mo_free(env, c);
+        c = next;
+    }
 }
 
 void *mo_region_alloc(struct mo_region *region, size_t bytes) {
