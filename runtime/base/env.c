@@ -82,7 +82,7 @@ void *mo_region_alloc(struct mo_region *region, size_t bytes) {
     bytes = mo_round_up_bytes(bytes, ALIGN);
     if (!bytes) bytes = ALIGN;
     struct chunk *c = region->chunks;
-    if (!c || c->size - c->used < bytes) {
+    if (c->size - c->used < bytes) {
         size_t size = bytes > CHUNK_BYTES ? bytes : CHUNK_BYTES;
         /* Pages of its own leave the process with the region, which malloc() would keep for others.  Weights
          * of megabytes are streamed: large pages save their misses. */
@@ -136,15 +136,19 @@ bool mo_region_release(struct mo_region *region, void *p) {
 bool mo_region_move(struct mo_region *from, struct mo_region *to, void *p) {
     struct chunk *c = unlink_own(from, p);
     if (!c) return false;
-    struct chunk *head = to->chunks; /* the current one stays in front */
     c->used = c->size;
-    c->next = head ? head->next : NULL;
-    if (head)
-        head->next = c;
-    else
-        to->chunks = c;
+    c->next = to->chunks->next; /* the current one stays in front */
+    to->chunks->next = c;
     to->bytes += c->size;
     return true;
+}
+
+bool mo_region_owns(const struct mo_region *region, const void *p) {
+    for (const struct chunk *c = region->chunks; c; c = c->next) {
+        const char *begin = (const char *)c + ALIGN;
+        if ((const char *)p >= begin && (const char *)p < begin + c->used) return true;
+    }
+    return false;
 }
 
 size_t mo_region_bytes(const struct mo_region *region) {

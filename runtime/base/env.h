@@ -54,5 +54,7 @@ char *mo_region_string(struct mo_region *region, const char *s, size_t n);
 bool mo_region_release(struct mo_region *region, void *p);
 /* Hands a large allocation over to another region; false (and nothing happens) as above. */
 bool mo_region_move(struct mo_region *from, struct mo_region *to, void *p);
+/* Whether `p` lies in what the region has handed out. */
+bool mo_region_owns(const struct mo_region *region, const void *p);
 size_t mo_region_bytes(const struct mo_region *region);
 #endif

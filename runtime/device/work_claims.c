@@ -11,12 +11,14 @@
  * The member that finishes its pieces adds them to `done`; the sum of all lets one of them, the last, go on.
  * Between two members that is one transfer of a cache line each way, as in a barrier. */
 #include "runtime/device/work_claims.h"
+#include "runtime/base/cores.h"
 #include "runtime/base/lock.h"
 
 /* STEAL_POLLS: before taking from others: the step may be over by then.  LAST_SPINS: in the last step a
- * member polls so many times longer before it sleeps.  LAST_STEP: beside the width in `cut`; MO_CLAIMS_SEATS
- * is below it. */
+ * member polls so many times longer before it sleeps.  LAST_STEP: beside the width in `cut`, for a late
+ * member may find the n_steps of the next block. */
 enum { STEAL_POLLS = 16, LAST_SPINS = 16, LAST_STEP = 0x8000 };
+_Static_assert((int)MO_MAX_CORES < (int)LAST_STEP, "a team's width and the flag beside it need 16 bits");
 
 #define FREE  UINT32_C(0x80000000)
 #define OVER  UINT32_C(0xffffffff)

@@ -18,8 +18,8 @@
 #define MO_WORK_CLAIMS_H
 #include "runtime/base/env.h"
 
-/* Most pieces of a step, and members of a team. */
-enum { MO_CLAIMS_PIECES = 65535, MO_CLAIMS_SEATS = 32767 };
+/* Most pieces of a step. */
+enum { MO_CLAIMS_PIECES = 65535 };
 
 /* Pieces [from, to) of a step that is cut into `of`. */
 struct mo_pieces {

@@ -170,13 +170,13 @@ static bool has_texts(const struct mo_graph *g) {
     return false;
 }
 
-/* Contents that a graph owns go to its copy: large ones change the region, small ones are copied.  False: out
- * of memory. */
+/* Contents in the memory of a graph go to its copy: large ones change the region, small ones are copied.
+ * False: out of memory. */
 static bool take_contents(struct mo_graph *from, struct mo_graph *to, const int *number) {
     struct mo_copier c = {.to = to, .deep = true};
     for (int i = 0; i < from->n_tensors && !c.failed; i++) {
         const struct mo_tensor *t = from->tensors[i];
-        if (number[i] < 0 || !t->data || t->shared) continue;
+        if (number[i] < 0 || !t->data || !mo_region_owns(from->region, t->data)) continue;
         struct mo_tensor *own = to->tensors[number[i]];
         const int64_t bytes = mo_tensor_bytes(t);
         own->shared = false;
