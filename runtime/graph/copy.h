@@ -18,7 +18,7 @@ const char *mo_copy_text(struct mo_copier *copier, const char *text);
 struct mo_graph *mo_graph_copy(const struct mo_graph *from, bool deep);
 /* Replaces a graph by one that has what its living nodes and its ports need, and nothing else: passes leave
  * most tensors and nodes of a large model behind.  Tensors get new numbers in the same order; contents in
- * the graph's memory move with it; `packed` is the caller's to set again.  Graphs with texts stay as they are.
- * Returns: MOIRE_OK; MOIRE_ENOMEM: the graph is good for nothing but mo_graph_destroy(). */
+ * the graph's memory move with it; `packed` is the caller's to set again.  Graphs with texts stay as they
+ * are. Returns: MOIRE_OK; MOIRE_ENOMEM: the graph is good for nothing but mo_graph_destroy(). */
 int mo_graph_squeeze(struct mo_graph **graph, moire_error *err);
 #endif

@@ -20,7 +20,8 @@ struct ms_function {
     int (*open)(const struct ms_function *fn, const char *path, void **state, moire_error *err);
     void (*close)(void *state);
     /* Inputs have the types, ranks and sizes of the ports.  Called by several threads at once.  *memory, not
-     * NULL where that goes well, holds what outputs point to, until release(). */
+     * NULL where that goes well, holds what outputs point to, until release(): the state may be closed by
+     * then. */
     int (*run)(const struct ms_function *fn, const void *state, const moire_tensor *in, moire_tensor *out,
                void **memory, moire_error *err);
     void (*release)(void *memory);

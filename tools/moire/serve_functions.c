@@ -2,7 +2,7 @@
  * serve_functions.c - see serve_functions.h.
  *
  * The server knows libmoire's header only, and models/ no server; the command knows both, so it hands the
- * one to the other.  Each run has a region of its own, which holds its outputs. */
+ * one to the other.  Each run has memory of its own, which holds its outputs and may outlive the model. */
 #include "tools/moire/serve_functions.h"
 
 #include <stdlib.h>
@@ -14,6 +14,12 @@ struct shared {
     struct mo_env env;
     struct mo_region *region;
     struct mo_ocr_dictionary dictionary;
+};
+
+/* What a run leaves: its region, with the environment that the region gives its memory back to. */
+struct outputs {
+    struct mo_env env;
+    struct mo_region *region;
 };
 
 static void close_shared(void *state) {
@@ -48,22 +54,27 @@ static int open_shared(const struct ms_function *fn, const char *path, void **st
     return code;
 }
 
+static void release(void *memory) {
+    struct outputs *o = memory;
+    mo_region_destroy(o->region);
+    free(o);
+}
+
 static int run(const struct ms_function *fn, const void *state, const moire_tensor *in, moire_tensor *out,
                void **memory, moire_error *err) {
     const struct shared *s = state;
-    const struct mo_function *o = fn->user;
-    struct mo_region *region = mo_region_create(&s->env);
-    if (!region) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
-    const int code = o->run(region, &s->dictionary, in, out, err);
+    const struct mo_function *function = fn->user;
+    struct outputs *o = malloc(sizeof *o);
+    if (!o) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    o->env = s->env;
+    o->region = mo_region_create(&o->env);
+    int code = o->region ? function->run(o->region, &s->dictionary, in, out, err)
+                         : mo_fail(err, MOIRE_ENOMEM, "out of memory");
     if (code)
-        mo_region_destroy(region);
+        release(o);
     else
-        *memory = region;
+        *memory = o;
     return code;
-}
-
-static void release(void *memory) {
-    mo_region_destroy(memory);
 }
 
 struct ms_functions mo_serve_functions(struct ms_function row[MO_SERVE_FUNCTIONS]) {
