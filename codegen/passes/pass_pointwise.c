@@ -52,6 +52,8 @@ static bool good_types(const struct mo_graph *g, const struct mo_node *node, enu
         return true;
     case MO_FUSED_WHERE:
         return has_type(g, node, 1, MOIRE_F32);
+    case MO_FUSED_DEQUANTIZE:
+        return in == MOIRE_U8 || in == MOIRE_I8;
     case MO_FUSED_TO_FLOAT:
     case MO_FUSED_TO_BOOL:
         return in == MOIRE_F32 || in == MOIRE_BOOL || in == MOIRE_U8 || in == MOIRE_I32 || in == MOIRE_I64;
@@ -60,7 +62,25 @@ static bool good_types(const struct mo_graph *g, const struct mo_node *node, enu
     }
 }
 
-static bool operator_of(const struct mo_node *node, enum mo_fused_op *op) {
+/* QuantizeLinear and DequantizeLinear with one scale and zero point for the tensor, both constants. */
+static bool quantizer_of(const struct mo_graph *g, const struct mo_node *node, enum mo_fused_op *op,
+                         float *scale, float *zero) {
+    bool back = mo_is(node, "DequantizeLinear");
+    if (!back && !mo_is(node, "QuantizeLinear")) return false;
+    const struct mo_tensor *small = back ? mo_node_in(g, node, 0) : mo_node_out(g, node, 0);
+    const struct mo_tensor *z = mo_node_in(g, node, 2);
+    if (!small || !mo_scalar(g, node->in[1], scale) || mo_attr_int(node, "block_size", 0)) return false;
+    if (z && (!z->data || z->dtype != small->dtype || mo_shape_count(&z->shape) != 1)) return false;
+    *zero = !z                         ? 0
+            : small->dtype == MOIRE_I8 ? (float)*(const int8_t *)z->data
+                                       : (float)*(const uint8_t *)z->data;
+    *op = back ? MO_FUSED_DEQUANTIZE : small->dtype == MOIRE_I8 ? MO_FUSED_QUANTIZE_I8 : MO_FUSED_QUANTIZE_U8;
+    return small->dtype == MOIRE_I8 || small->dtype == MOIRE_U8;
+}
+
+static bool operator_of(const struct mo_graph *g, const struct mo_node *node, enum mo_fused_op *op) {
+    float scale, zero;
+    if (quantizer_of(g, node, op, &scale, &zero)) return true;
     if (mo_is(node, "Cast")) {
         int64_t to = mo_attr_int(node, "to", 0);
         *op = to == MOIRE_BOOL ? MO_FUSED_TO_BOOL : MO_FUSED_TO_FLOAT;
@@ -70,6 +90,7 @@ static bool operator_of(const struct mo_node *node, enum mo_fused_op *op) {
     if (mo_is(node, "Sum")) return true;
     for (int i = 0; i < MO_FUSED_COUNT; i++) {
         *op = (enum mo_fused_op)i;
+        if (mo_fused_quantizes(*op)) continue;
         if (!strcmp(node->op_type, mo_fused_name(*op)) && !strcmp(node->domain, mo_fused_domain(*op)))
             return true;
     }
@@ -80,18 +101,24 @@ static bool is_static(const struct mo_tensor *t) {
     return t && !t->dynamic && mo_shape_count(&t->shape) > 0;
 }
 
+/* Inputs that are values of the program: of a quantizer the first, the others are its parameters. */
+static int values_of(const struct mo_node *node) {
+    return mo_is(node, "QuantizeLinear") || mo_is(node, "DequantizeLinear") ? 1 : node->n_in;
+}
+
 static bool eligible(const struct mo_graph *g, const struct mo_node *node, enum mo_fused_op *op) {
-    if (!node || node->dead || node->n_out != 1 || node->out[0] < 0 || !operator_of(node, op)) return false;
-    if (node->n_in != mo_fused_operands(*op) || node->fuse.residual >= 0) return false;
+    if (!node || node->dead || node->n_out != 1 || node->out[0] < 0 || !operator_of(g, node, op))
+        return false;
+    if (values_of(node) != mo_fused_operands(*op) || node->fuse.residual >= 0) return false;
     const struct mo_tensor *y = g->tensors[node->out[0]];
     bool constant = true;
-    for (int k = 0; k < node->n_in; k++) {
+    for (int k = 0; k < values_of(node); k++) {
         const struct mo_tensor *t = mo_node_in(g, node, k);
         if (!is_static(t)) return false;
         constant = constant && t->data;
     }
-    return !constant && is_static(y) && (y->dtype == MOIRE_F32 || y->dtype == MOIRE_BOOL) &&
-           good_types(g, node, *op);
+    bool stored = y->dtype == MOIRE_F32 || y->dtype == MOIRE_BOOL || mo_fused_quantizes(*op);
+    return !constant && is_static(y) && stored && good_types(g, node, *op);
 }
 
 /* x^2 and x^3 are products. */
@@ -117,7 +144,7 @@ static bool is_member(const struct group *s, const struct mo_node *node) {
 static int reads(const struct group *s, int tensor) {
     int n = 0;
     for (int i = 0; i < s->n; i++)
-        for (int k = 0; k < s->member[i]->n_in; k++)
+        for (int k = 0; k < values_of(s->member[i]); k++)
             n += s->member[i]->in[k] == tensor;
     return n;
 }
@@ -126,7 +153,7 @@ static int reads(const struct group *s, int tensor) {
 static bool find_inputs(struct group *s) {
     s->n_in = 0;
     for (int i = 0; i < s->n; i++)
-        for (int k = 0; k < s->member[i]->n_in; k++) {
+        for (int k = 0; k < values_of(s->member[i]); k++) {
             int id = s->member[i]->in[k], at = 0;
             if (is_member(s, mo_producer(s->g, id))) continue;
             while (at < s->n_in && s->input[at] != id)
@@ -142,7 +169,7 @@ static bool find_inputs(struct group *s) {
 static bool grow(struct group *s) {
     const struct mo_shape *shape = &s->g->tensors[s->member[0]->out[0]]->shape;
     for (int i = 0; i < s->n; i++)
-        for (int k = 0; k < s->member[i]->n_in; k++) {
+        for (int k = 0; k < values_of(s->member[i]); k++) {
             const struct mo_tensor *t = s->g->tensors[s->member[i]->in[k]];
             const struct mo_node *p = mo_producer(s->g, t->id);
             enum mo_fused_op op;
@@ -188,7 +215,11 @@ static int emit_activation(struct program *p, const struct mo_fuse *fuse, int x)
 
 static int emit_node(const struct group *s, struct program *p, const struct mo_node *node, const int arg[3]) {
     enum mo_fused_op op;
-    operator_of(node, &op);
+    operator_of(s->g, node, &op);
+    if (mo_fused_quantizes(op)) {
+        quantizer_of(s->g, node, &op, &p->params[(size_t)2 * p->n], &p->params[(size_t)2 * p->n + 1]);
+        return emit(p, op, arg[0], -1, -1);
+    }
     if (op == MO_FUSED_ACTIVATION) return emit_activation(p, &node->fuse, arg[0]);
     int power = small_power(s->g, node, op), y;
     if (power) {
@@ -212,7 +243,7 @@ static void write_program(struct group *s, struct program *p) {
     p->n_in = s->n_in;
     for (int i = 0; i < s->n; i++) {
         int arg[3] = {-1, -1, -1};
-        for (int k = 0; k < s->member[i]->n_in; k++) {
+        for (int k = 0; k < values_of(s->member[i]); k++) {
             for (int at = 0; at < s->n_in; at++)
                 if (s->input[at] == s->member[i]->in[k]) arg[k] = at;
             for (int m = 0; m < i; m++)

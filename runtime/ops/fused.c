@@ -50,6 +50,24 @@ bool mo_fused_read(const struct mo_node *node, struct mo_fused *out) {
     return true;
 }
 
+/* The operands of a quantizing step as its operator takes them: the value, the scale, the zero point. */
+struct quantizing {
+    float scale;
+    uint8_t zero;
+    struct mo_value in[3];
+};
+
+static const struct mo_value *quantizing_operands(const struct mo_fused_step *step, const struct mo_value *x,
+                                                  struct quantizing *q) {
+    moire_dtype type = step->op == MO_FUSED_DEQUANTIZE ? x->dtype : mo_fused_quantized(step->op);
+    q->scale = step->a;
+    q->zero = (uint8_t)(int)step->b; /* of either sign: as its bits are */
+    q->in[0] = *x;
+    q->in[1] = (struct mo_value){.dtype = MOIRE_F32, .data = &q->scale};
+    q->in[2] = (struct mo_value){.dtype = type, .data = &q->zero};
+    return q->in;
+}
+
 /* Calls one plain operator: what mo_op_infer() or the operator's run does, by `run`. */
 static int call(const struct mo_op_ctx *ctx, const struct mo_fused_step *step, const struct mo_value *in,
                 struct mo_value *out, bool run) {
@@ -60,7 +78,9 @@ static int call(const struct mo_op_ctx *ctx, const struct mo_fused_step *step, c
     node.domain = rows[step->op].domain;
     node.op = mo_op_find(node.op_type, node.domain);
     node.opset = 13;
-    node.n_in = rows[step->op].operands;
+    struct quantizing q;
+    if (mo_fused_quantizes(step->op)) in = quantizing_operands(step, in, &q);
+    node.n_in = mo_fused_quantizes(step->op) ? 3 : rows[step->op].operands;
     node.n_out = 1;
     node.fuse = (struct mo_fuse){.act = step->act, .a = step->a, .b = step->b, .residual = -1};
     node.attrs = &to;

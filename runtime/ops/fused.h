@@ -9,7 +9,9 @@
 #define MO_OPS_FUSED_H
 #include "runtime/graph/graph.h"
 
-/* X(id, operator, domain, operands).  Values are fp32 or bool; only casts take integers. */
+/* X(id, operator, domain, operands).  Values are fp32 or bool; casts take integers, too.  Of the last three,
+ * a is the scale and b the zero point, one for the tensor: DEQUANTIZE takes 8-bit numbers, QUANTIZE_* give
+ * them; between steps they are whole floats. */
 #define MO_FUSED_OPS(X)                                                                                      \
     X(ADD, "Add", "", 2)                                                                                     \
     X(SUB, "Sub", "", 2)                                                                                     \
@@ -42,7 +44,10 @@
     X(FLOOR, "Floor", "", 1)                                                                                 \
     X(CEIL, "Ceil", "", 1)                                                                                   \
     X(ROUND, "Round", "", 1)                                                                                 \
-    X(SIGN, "Sign", "", 1)
+    X(SIGN, "Sign", "", 1)                                                                                   \
+    X(DEQUANTIZE, "DequantizeLinear", "", 1)                                                                 \
+    X(QUANTIZE_U8, "QuantizeLinear", "", 1)                                                                  \
+    X(QUANTIZE_I8, "QuantizeLinear", "", 1)
 
 enum mo_fused_op {
 #define MO_FUSED_ID(id, name, domain, operands) MO_FUSED_##id,
@@ -68,6 +73,14 @@ struct mo_fused {
 const char *mo_fused_name(enum mo_fused_op op);
 const char *mo_fused_domain(enum mo_fused_op op);
 int mo_fused_operands(enum mo_fused_op op);
+/* Takes or gives 8-bit numbers by the step's scale and zero point. */
+static inline bool mo_fused_quantizes(enum mo_fused_op op) {
+    return op >= MO_FUSED_DEQUANTIZE;
+}
+/* The type that a QUANTIZE_* gives. */
+static inline moire_dtype mo_fused_quantized(enum mo_fused_op op) {
+    return op == MO_FUSED_QUANTIZE_I8 ? MOIRE_I8 : MOIRE_U8;
+}
 /* Reads the attributes; false when they do not make a program over node's inputs. */
 bool mo_fused_read(const struct mo_node *node, struct mo_fused *out);
 #endif

@@ -23,6 +23,9 @@ static bool keeps_finite(const struct mo_graph *g, const struct mo_node *node,
     case MO_FUSED_NEG:
     case MO_FUSED_EXP:
     case MO_FUSED_ERF:
+    case MO_FUSED_DEQUANTIZE:
+    case MO_FUSED_QUANTIZE_U8:
+    case MO_FUSED_QUANTIZE_I8:
         return true;
     case MO_FUSED_DIV:
         divisor = value_input(g, node, s->arg[1]);
@@ -46,15 +49,26 @@ static bool blocked(const struct mo_graph *g, const struct mo_node *node, const 
     return true;
 }
 
-/* Steps compute with floats and bools; integers are only cast. */
+/* Steps compute with floats and bools; integers are cast, those of 8 bits dequantized, too. */
 static bool good_input(const struct mo_fused *f, int i, moire_dtype dtype) {
+    bool eight = dtype == MOIRE_U8 || dtype == MOIRE_I8;
     if (dtype == MOIRE_F32 || dtype == MOIRE_BOOL) return true;
     for (int s = 0; s < f->n; s++)
-        for (int k = 0; k < 3; k++)
-            if (f->step[s].arg[k] == i && f->step[s].op != MO_FUSED_TO_FLOAT &&
-                f->step[s].op != MO_FUSED_TO_BOOL)
+        for (int k = 0; k < 3; k++) {
+            if (f->step[s].arg[k] != i) continue;
+            enum mo_fused_op op = f->step[s].op;
+            if (op != MO_FUSED_TO_FLOAT && op != MO_FUSED_TO_BOOL && (op != MO_FUSED_DEQUANTIZE || !eight))
                 return false;
-    return dtype == MOIRE_U8 || dtype == MOIRE_I32 || dtype == MOIRE_I64;
+        }
+    return eight || dtype == MOIRE_I32 || dtype == MOIRE_I64;
+}
+
+/* What the kernel writes: as floats, or from floats to bytes. */
+static bool good_output(const struct mo_fused *f, moire_dtype dtype) {
+    enum mo_fused_op last = f->step[f->n - 1].op;
+    if (last == MO_FUSED_QUANTIZE_U8 || last == MO_FUSED_QUANTIZE_I8)
+        return dtype == mo_fused_quantized(last);
+    return dtype == MOIRE_F32 || dtype == MOIRE_BOOL;
 }
 
 static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {
@@ -62,7 +76,7 @@ static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {
     const struct mo_tensor *y = mo_node_out(g, node, 0);
     if (!mo_node_is_ours(node, "Fused") || node->n_in > MO_FUSED_INPUTS || !mo_fused_read(node, &f)) return 0;
     if (!y || y->dynamic || mo_shape_count(&y->shape) < 1) return 0;
-    if (y->dtype != MOIRE_F32 && y->dtype != MOIRE_BOOL) return 0;
+    if (!good_output(&f, y->dtype)) return 0;
     for (int i = 0; i < node->n_in; i++) {
         const struct mo_tensor *t = mo_node_in(g, node, i);
         if (!t || t->dynamic || mo_shape_count(&t->shape) < 1 || !mo_broadcasts(t, y)) return 0;

@@ -104,9 +104,34 @@ static inline __attribute__((always_inline)) void loop(const enum mo_fused_op op
             y[i] = apply(op, a[i], b[i], c[i]);
 }
 
+/* Nearest whole number, ties to even, plus the zero point, within the type; NaN becomes 0. */
+static void quantize(const struct mo_fused_step *step, float low, float high, const struct strip *s) {
+    const float *a = s->a, scale = step->a, zero = step->b;
+    float *restrict y = s->y;
+    for (int64_t i = 0; i < s->n; i++) {
+        float x = rintf(a[i] / scale) + zero;
+        x = x < low ? low : x;
+        x = x > high ? high : x;
+        y[i] = x == x ? x : 0.0f;
+    }
+}
+
+static void dequantize(const struct mo_fused_step *step, const struct strip *s) {
+    const float *a = s->a, scale = step->a, zero = step->b;
+    float *restrict y = s->y;
+    for (int64_t i = 0; i < s->n; i++)
+        y[i] = (a[i] - zero) * scale;
+}
+
 static void run_step(const struct mo_fused_step *step, const struct strip *s) {
     if (step->op == MO_FUSED_ACTIVATION) {
         activate_row(step->act, step->a, step->b, s->a, s->y, s->n);
+        return;
+    }
+    if (mo_fused_quantizes(step->op)) {
+        if (step->op == MO_FUSED_DEQUANTIZE) dequantize(step, s);
+        if (step->op == MO_FUSED_QUANTIZE_U8) quantize(step, 0.0f, 255.0f, s);
+        if (step->op == MO_FUSED_QUANTIZE_I8) quantize(step, -128.0f, 127.0f, s);
         return;
     }
     switch (step->op) {
@@ -124,6 +149,7 @@ static void run_step(const struct mo_fused_step *step, const struct strip *s) {
 /* n elements of any type as floats; bools become 0 and 1. */
 static void convert(moire_dtype dtype, const void *from, int64_t at, int64_t n, float *restrict to) {
     const uint8_t *bytes = from;
+    const int8_t *small = from;
     const int32_t *ints = from;
     const int64_t *longs = from;
     switch (dtype) {
@@ -134,6 +160,10 @@ static void convert(moire_dtype dtype, const void *from, int64_t at, int64_t n, 
     case MOIRE_U8:
         for (int64_t i = 0; i < n; i++)
             to[i] = (float)bytes[at + i];
+        return;
+    case MOIRE_I8:
+        for (int64_t i = 0; i < n; i++)
+            to[i] = (float)small[at + i];
         return;
     case MOIRE_I32:
         for (int64_t i = 0; i < n; i++)
@@ -192,18 +222,28 @@ static const float *operand(struct work *w, int k, int64_t row, int64_t column, 
     return to;
 }
 
+/* Floats that are whole numbers of the type, or truths. */
+static void store_bytes(moire_dtype dtype, const float *from, uint8_t *restrict to, int64_t n) {
+    if (dtype == MOIRE_BOOL)
+        for (int64_t i = 0; i < n; i++)
+            to[i] = from[i] != 0.0f;
+    else
+        for (int64_t i = 0; i < n; i++)
+            to[i] = (uint8_t)(int32_t)from[i];
+}
+
 static void run_strip(struct work *w, int64_t row, int64_t column, int64_t rows, int64_t n, void *y,
                       int64_t at) {
     const struct mo_fused *f = &w->p->program;
     const float *value[MO_FUSED_INPUTS + MO_FUSED_STEPS];
-    bool to_bool = w->p->out_dtype == MOIRE_BOOL;
+    bool in_place = w->p->out_dtype == MOIRE_F32;
     for (int k = 0; k < f->n_in; k++)
         value[k] = operand(w, k, row, column, rows, n);
     float *result = NULL;
     for (int i = 0; i < f->n; i++) {
         const int *arg = f->step[i].arg;
         result = w->scratch + (f->n_in + w->p->result[i]) * MO_STRIP;
-        if (i == f->n - 1 && !to_bool) result = (float *)y + at;
+        if (i == f->n - 1 && in_place) result = (float *)y + at;
         struct strip s = {.a = value[arg[0]],
                           .b = arg[1] >= 0 ? value[arg[1]] : NULL,
                           .c = arg[2] >= 0 ? value[arg[2]] : NULL,
@@ -212,10 +252,10 @@ static void run_strip(struct work *w, int64_t row, int64_t column, int64_t rows,
         run_step(&f->step[i], &s);
         value[f->n_in + w->p->result[i]] = result;
     }
-    if (!to_bool) mo_clear_padding(&w->p->padding, (float *)y + at, at, rows * n);
-    uint8_t *restrict flags = (uint8_t *)y + at;
-    for (int64_t i = 0; to_bool && i < rows * n; i++)
-        flags[i] = result[i] != 0.0f;
+    if (in_place)
+        mo_clear_padding(&w->p->padding, (float *)y + at, at, rows * n);
+    else
+        store_bytes(w->p->out_dtype, result, (uint8_t *)y + at, rows * n);
 }
 
 /* Bases of the operands at an index over the outer dimensions and in an image. */

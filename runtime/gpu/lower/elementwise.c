@@ -40,6 +40,9 @@ static const char *const expression[MO_FUSED_COUNT] = {
     [MO_FUSED_CEIL] = "ceilf(A)",
     [MO_FUSED_ROUND] = "rintf(A)",
     [MO_FUSED_SIGN] = "mo_sign(A)",
+    [MO_FUSED_DEQUANTIZE] = "(A - Q) * P",
+    [MO_FUSED_QUANTIZE_U8] = "mo_quantized(A, P, Q, 0, 255)",
+    [MO_FUSED_QUANTIZE_I8] = "mo_quantized(A, P, Q, -128, 127)",
 };
 
 /* What an operator of integers is where that is not its expression for floats; NULL: the same. */
@@ -77,7 +80,7 @@ static void step_text(struct mo_gpu_text *t, const struct mo_fused_step *s, int 
     if (!last || s->act != MO_ACT_NONE) mo_gpu_printf(t, "%s v%d;\n    { %s r = ", type, number, type);
     if (last && s->act == MO_ACT_NONE) mo_gpu_printf(t, "r = ");
     const char *own = strcmp(type, "float") != 0 ? of_integers[s->op] : NULL;
-    expand(t, own ? own : expression[s->op], (const char(*)[16])names, NULL);
+    expand(t, own ? own : expression[s->op], (const char(*)[16])names, (const float[2]){s->a, s->b});
     mo_gpu_printf(t, ";\n    ");
     if (last && s->act == MO_ACT_NONE) return;
     mo_gpu_act_text(t, s->act, s->a, s->b);
@@ -133,7 +136,7 @@ void mo_lower_fused(struct mo_lower *l) {
 }
 
 static int find_step(const struct mo_node *node) {
-    for (int i = 0; i < MO_FUSED_COUNT; i++)
+    for (int i = 0; i < MO_FUSED_COUNT && !mo_fused_quantizes((enum mo_fused_op)i); i++)
         if (!strcmp(mo_fused_name((enum mo_fused_op)i), node->op_type) &&
             !strcmp(mo_fused_domain((enum mo_fused_op)i), node->domain))
             return i;

@@ -51,6 +51,17 @@ static void qdq(struct ob *b) {
     ob_output(b, "y");
 }
 
+/* The same with a scale for each channel of the input. */
+static void qdq_by_channel(struct ob *b) {
+    ob_input(b, "x", MOIRE_F32, "1,16,28,28");
+    ob_random(b, "w", "16,16,3,3");
+    ob_random(b, "s", "16");
+    ob_node(b, "QuantizeLinear", "x s", "q");
+    ob_node(b, "DequantizeLinear", "q s", "d");
+    ob_node(b, "Conv", "d w", "y");
+    ob_output(b, "y");
+}
+
 static void integers(struct ob *b) {
     ob_input(b, "x", MOIRE_F32, "1,8,14,14");
     ob_random(b, "w", "16,8,3,3");
@@ -143,7 +154,7 @@ static void slow_kinds_are_named(void **state) {
     } rows[] = {
         {conv3d, "3-D Conv", 2},
         {bilstm, "LSTM", 1},
-        {qdq, "int8 QuantizeLinear/DequantizeLinear", 2},
+        {qdq_by_channel, "int8 QuantizeLinear/DequantizeLinear", 2},
         {integers, "int8 ConvInteger", 1},
         {grouped, "grouped Conv of 12 channels a group", 1},
     };
@@ -164,6 +175,8 @@ static void fast_models_are_not_spoken_of(void **state) {
     assert_int_equal(said(fast, text).layers, 0);
     assert_string_equal(text, "");
     assert_int_equal(said(negligible, text).layers, 0);
+    assert_string_equal(text, "");
+    assert_int_equal(said(qdq, text).layers, 0);
     assert_string_equal(text, "");
 }
 
