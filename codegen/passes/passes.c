@@ -9,6 +9,7 @@ static const struct pass {
 } passes[] = {
     {"dead", mo_pass_dead, false},
     {"identity", mo_pass_identity, false},
+    {"quantized operators", mo_pass_qoperators, false},
     {"shared quantizers", mo_pass_shared_quantizers, false},
     {"explicit pads", mo_pass_explicit_pads, false},
     {"norm", mo_pass_norm, false},

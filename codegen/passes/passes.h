@@ -26,6 +26,8 @@ int mo_run_passes(struct mo_graph *g, const struct mo_frontend_options *options,
 mo_pass_fn mo_pass_dead;
 /* pass_identity.c: drops nodes that change nothing. */
 mo_pass_fn mo_pass_identity;
+/* pass_qoperators.c: operators on small integers become float32 layers between conversions. */
+mo_pass_fn mo_pass_qoperators;
 /* pass_shared_quantizers.c: a tensor of small integers is dequantized once. */
 mo_pass_fn mo_pass_shared_quantizers;
 /* pass_pads.c: makes auto_pad explicit; takes Pad nodes into the conv or pool that follows. */

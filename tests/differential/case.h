@@ -6,7 +6,9 @@
  * operator that rounds - of some units of its element type, relative to the value and, for sums, to the
  * typical value of the tensor - and what comes out differs from the expected values by `spread`.  This
  * follows depth, cancellation and conditioning of every graph, and is zero where nothing rounds: a graph that
- * only moves values must be right to the bit.  Integers must always be equal. */
+ * only moves values must be right to the bit.  Values that are rounded to 8 bits go to the next step where an
+ * error carries them past the middle, so errors go up in one run and down in another.  All other integers
+ * must always be equal. */
 #ifndef MO_DT_CASE_H
 #define MO_DT_CASE_H
 #include "runtime/graph/graph.h"

@@ -75,6 +75,12 @@ static const struct {
     {"ReduceMin", MO_REDUCE_MIN},
 };
 
+/* Without axes all are reduced, unless the node says that then none is. */
+static bool takes_all(const struct mo_graph *g, const struct mo_node *node) {
+    return !mo_attr_find(node, "axes") && !mo_node_in(g, node, 1) &&
+           !mo_attr_int(node, "noop_with_empty_axes", 0);
+}
+
 /* The reduced axes are neighbours: [first, last]. */
 static bool reduction(const struct mo_graph *g, const struct mo_node *node, enum mo_reduction *op, int *first,
                       int *last) {
@@ -87,6 +93,9 @@ static bool reduction(const struct mo_graph *g, const struct mo_node *node, enum
         }
     if (!known || !simple(g, node)) return false;
     int rank = mo_node_in(g, node, 0)->shape.rank, n = mo_ints_of(g, node, "axes", 1, axes, MOIRE_MAX_RANK);
+    if (takes_all(g, node))
+        for (n = 0; n < rank; n++)
+            axes[n] = n;
     if (rank < 1 || n < 1) return false;
     for (int i = 0; i < n; i++) {
         int axis = mo_axis_of(axes[i], rank);
