@@ -123,10 +123,15 @@ static double off(struct noise *noise, double x, double error, double level) {
     return noise->way > 0 || (noise->way == 0 && bits & 1) ? x + size : x - size;
 }
 
-static void shake(struct noise *noise, const struct mo_value *from, const struct mo_value *to, double level) {
-    double error = fmax(error_of(from->dtype), fmax(noise->floor, level > 0 ? noise->peer_floor : 0));
+static void shake_by(struct noise *noise, const struct mo_value *from, const struct mo_value *to,
+                     double error, double level) {
     for (int64_t i = 0, n = mo_shape_count(&from->shape); i < n; i++)
         mo_store(to, i, off(noise, mo_load(from, i), error, level));
+}
+
+static void shake(struct noise *noise, const struct mo_value *from, const struct mo_value *to, double level) {
+    shake_by(noise, from, to,
+             fmax(error_of(from->dtype), fmax(noise->floor, level > 0 ? noise->peer_floor : 0)), level);
 }
 
 /* Its further operands say how large the output is. */
@@ -163,9 +168,7 @@ static int steps_again(struct noise *noise, const struct mo_op_ctx *op) {
     memcpy(in, op->in, (size_t)op->n_in * sizeof *in);
     in[0].data = mo_alloc(op->env, (size_t)n * sizeof(float) + 1);
     if (!in[0].data) abort();
-    const double level = typical(&op->in[0], n), error = STEP_UNITS * unit_of(MOIRE_F32);
-    for (int64_t i = 0; i < n; i++)
-        mo_store(&in[0], i, off(noise, mo_load(&op->in[0], i), error, level));
+    shake_by(noise, &op->in[0], &in[0], STEP_UNITS * unit_of(MOIRE_F32), typical(&op->in[0], n));
     again.in = in;
     const int rc = op->node->op->run(&again);
     mo_free(op->env, in[0].data);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * make_quant.c - random layers on 8-bit numbers as tools write them: conversions around layers of float32
  * (QDQ), and ranges found at run time.  QLinearConv and QLinearMatMul, whose sums no run can disturb, are in
- * tests/unit/kernels/test_quantized.c. */
+ * tests/unit/codegen/test_quantized.c. */
 #include <math.h>
 #include "runtime/ops/util.h"
 #include "tests/differential/make.h"

@@ -9,11 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "codegen/frontend.h"
-#include "tests/unit/codegen/onnx_build.h"
-#include "tests/unit/codegen/used_memory.h"
-#include "tools/moire/verify/ways.h"
-#include "variants/kernel.h"
+#include "tests/unit/codegen/ways_case.h"
 
 /* --- graphs -------------------------------------------------------------------------------------------- */
 
@@ -239,6 +235,23 @@ static void quantized_blocks(struct ob *b) {
     ob_output(b, "y");
 }
 
+/* Halves of each of two images are quantized apart, and the numbers lie in one tensor again. */
+static void quantized_slices(struct ob *b) {
+    ob_input(b, "x", MOIRE_F32, "2,6,5,7");
+    ob_scalar(b, "s", 0.02f);
+    ob_scalar(b, "t", 0.05f);
+    zero_point(b, "u", "100", MOIRE_U8);
+    ob_node(b, "Split", "x", "a c");
+    ob_int(b, "axis", 1);
+    ob_node(b, "QuantizeLinear", "a s u", "d");
+    ob_node(b, "QuantizeLinear", "c t u", "e");
+    ob_node(b, "Concat", "d e", "f");
+    ob_int(b, "axis", 1);
+    ob_node(b, "DequantizeLinear", "f t u", "y");
+    ob_output(b, "f");
+    ob_output(b, "y");
+}
+
 static const struct fused_case {
     const char *name;
     void (*build)(struct ob *b);
@@ -259,43 +272,10 @@ static const struct fused_case {
     {"small integers", small_integers, 2, 1, true},
     {"dequantized twice", dequantized_twice, 4, 2, true},
     {"quantized blocks", quantized_blocks, 3, 1, false},
+    {"quantized slices", quantized_slices, 5, 3, true},
 };
 
 /* --- running ------------------------------------------------------------------------------------------- */
-
-enum { INPUTS = 2, OUTPUTS = 3 };
-
-static struct mo_graph *graph_of(struct ob *b, bool passes, bool layout) {
-    size_t n;
-    const uint8_t *bytes = ob_pack(b, &n);
-    struct mo_frontend_options options = {.no_passes = !passes, .no_layout = !layout};
-    struct mo_graph *g = NULL;
-    moire_error err = {0};
-    if (mo_frontend_parse(&b->env, bytes, n, NULL, &options, &g, &err)) fail_msg("%s", err.message);
-    return g;
-}
-
-static void fill(struct ob *b, const struct mo_graph *g, bool special, moire_tensor *in) {
-    static const float odd[] = {NAN,     INFINITY, -INFINITY, 0.0f, -0.0f,  1e-40f,
-                                -1e-40f, 3e38f,    0.5f,      2.5f, -1e-30f};
-    uint64_t seed = 11;
-    for (int i = 0; i < g->n_inputs; i++) {
-        const struct mo_tensor *t = g->tensors[g->inputs[i]];
-        in[i] = (moire_tensor){.dtype = t->dtype, .rank = t->shape.rank, .bytes = (size_t)mo_tensor_bytes(t)};
-        memcpy(in[i].shape, t->shape.d, sizeof in[i].shape);
-        in[i].data = ob_alloc(b, in[i].bytes);
-        for (int64_t k = 0; k < mo_shape_count(&t->shape); k++) {
-            seed = seed * 6364136223846793005u + 1442695040888963407u;
-            if (t->dtype == MOIRE_I8)
-                ((int8_t *)in[i].data)[k] = (int8_t)(seed >> 56);
-            else if (t->dtype == MOIRE_I64)
-                ((int64_t *)in[i].data)[k] = (int64_t)(seed >> 62) - 1;
-            else
-                ((float *)in[i].data)[k] = special && seed >> 61 == 0 ? odd[(seed >> 32) % 11]
-                                                                      : (float)(seed >> 40) / 4194304.0f - 2;
-        }
-    }
-}
 
 /* Denormals may be flushed; NaN and infinities must agree. */
 static bool close_to(float got, float want) {
@@ -317,37 +297,13 @@ static int differences(const char *what, const moire_tensor *got, const moire_te
     return 0;
 }
 
-static int check_ways(struct ob *b, const struct fused_case *c, bool special) {
-    moire_error err = {0};
-    moire_tensor in[INPUTS] = {{0}}, want[OUTPUTS] = {{0}}, got[OUTPUTS] = {{0}};
-    char what[80];
-    int wrong = 0;
-    struct mo_graph *plain = graph_of(b, false, false);
-    int n = plain->n_outputs;
-    fill(b, plain, special, in);
-    if (mo_way_run_reference(plain, in, plain->n_inputs, want, &err)) fail_msg("%s", err.message);
-    for (int way = -1; way < MO_ISA_COUNT; way = mo_isa_next(way)) { /* -1: the reference */
-        struct mo_plan_options options = {.isa = way < 0 ? MO_ISA_BASE : (enum mo_isa)way,
-                                          .reference_only = way < 0};
-        if (run_graph_in_used_memory(graph_of(b, true, way >= 0), &options, in, plain->n_inputs, got, &err))
-            fail_msg("%s: %s", c->name, err.message);
-        snprintf(what, sizeof what, "%s, %s", c->name, way < 0 ? "reference" : mo_isa_name((enum mo_isa)way));
-        for (int k = 0; k < n; k++)
-            wrong += differences(what, &got[k], &want[k]);
-        mo_way_free(&b->env, got, n);
-    }
-    mo_way_free(&b->env, want, n);
-    mo_graph_destroy(plain);
-    return wrong;
-}
-
 static void trees_become_one_layer(void **state) {
     (void)state;
     int wrong = 0;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ob *b = ob_create(13);
         cases[i].build(b);
-        struct mo_graph *g = graph_of(b, true, false);
+        struct mo_graph *g = ways_graph(b, true, false);
         int fused = 0;
         for (int k = 0; k < g->n_nodes; k++)
             fused += !strcmp(g->nodes[k]->op_type, "Fused");
@@ -367,8 +323,8 @@ static void kernels_match_the_operators(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ob *b = ob_create(13);
         cases[i].build(b);
-        wrong += check_ways(b, &cases[i], false);
-        if (cases[i].special) wrong += check_ways(b, &cases[i], true);
+        wrong += ways_check(b, cases[i].name, false, differences);
+        if (cases[i].special) wrong += ways_check(b, cases[i].name, true, differences);
         ob_destroy(b);
     }
     assert_int_equal(wrong, 0);

@@ -10,11 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "codegen/frontend.h"
-#include "tests/unit/codegen/onnx_build.h"
-#include "tests/unit/codegen/used_memory.h"
-#include "tools/moire/verify/ways.h"
-#include "variants/kernel.h"
+#include "tests/unit/codegen/ways_case.h"
 
 /* --- graphs -------------------------------------------------------------------------------------------- */
 
@@ -169,35 +165,6 @@ static const struct quantized_case {
 
 /* --- running ------------------------------------------------------------------------------------------- */
 
-enum { INPUTS = 2, OUTPUTS = 5 };
-
-static struct mo_graph *graph_of(struct ob *b, bool passes, bool layout) {
-    size_t n;
-    const uint8_t *bytes = ob_pack(b, &n);
-    struct mo_frontend_options options = {.no_passes = !passes, .no_layout = !layout};
-    struct mo_graph *g = NULL;
-    moire_error err = {0};
-    if (mo_frontend_parse(&b->env, bytes, n, NULL, &options, &g, &err)) fail_msg("%s", err.message);
-    return g;
-}
-
-static void fill(struct ob *b, const struct mo_graph *g, moire_tensor *in) {
-    uint64_t seed = 11;
-    for (int i = 0; i < g->n_inputs; i++) {
-        const struct mo_tensor *t = g->tensors[g->inputs[i]];
-        in[i] = (moire_tensor){.dtype = t->dtype, .rank = t->shape.rank, .bytes = (size_t)mo_tensor_bytes(t)};
-        memcpy(in[i].shape, t->shape.d, sizeof in[i].shape);
-        in[i].data = ob_alloc(b, in[i].bytes);
-        for (int64_t k = 0; k < mo_shape_count(&t->shape); k++) {
-            seed = seed * 6364136223846793005u + 1442695040888963407u;
-            if (t->dtype == MOIRE_F32)
-                ((float *)in[i].data)[k] = (float)(seed >> 40) / 4194304.0f - 1;
-            else
-                ((uint8_t *)in[i].data)[k] = (uint8_t)(seed >> 56);
-        }
-    }
-}
-
 /* How far element i lies from what it should be, in what is allowed. */
 static double distance(const moire_tensor *got, const moire_tensor *want, size_t i) {
     if (want->dtype == MOIRE_U8)
@@ -226,30 +193,6 @@ static int differences(const char *what, const moire_tensor *got, const moire_te
     return 1;
 }
 
-static int check_ways(struct ob *b, const struct quantized_case *c) {
-    moire_error err = {0};
-    moire_tensor in[INPUTS] = {{0}}, want[OUTPUTS] = {{0}}, got[OUTPUTS] = {{0}};
-    char what[80];
-    int wrong = 0;
-    struct mo_graph *plain = graph_of(b, false, false);
-    int n = plain->n_outputs;
-    fill(b, plain, in);
-    if (mo_way_run_reference(plain, in, plain->n_inputs, want, &err)) fail_msg("%s", err.message);
-    for (int way = -1; way < MO_ISA_COUNT; way = mo_isa_next(way)) { /* -1: the reference */
-        struct mo_plan_options options = {.isa = way < 0 ? MO_ISA_BASE : (enum mo_isa)way,
-                                          .reference_only = way < 0};
-        if (run_graph_in_used_memory(graph_of(b, true, way >= 0), &options, in, plain->n_inputs, got, &err))
-            fail_msg("%s: %s", c->name, err.message);
-        snprintf(what, sizeof what, "%s, %s", c->name, way < 0 ? "reference" : mo_isa_name((enum mo_isa)way));
-        for (int k = 0; k < n; k++)
-            wrong += differences(what, &got[k], &want[k]);
-        mo_way_free(&b->env, got, n);
-    }
-    mo_way_free(&b->env, want, n);
-    mo_graph_destroy(plain);
-    return wrong;
-}
-
 static bool on_integers(const struct mo_node *node) {
     return strstr(node->op_type, "QLinear") || strstr(node->op_type, "Integer") ||
            strstr(node->op_type, "Quantize") || strstr(node->op_type, "Dequantize");
@@ -261,7 +204,7 @@ static void operators_become_layers(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ob *b = ob_create(13);
         cases[i].build(b);
-        struct mo_graph *g = graph_of(b, true, false);
+        struct mo_graph *g = ways_graph(b, true, false);
         int left = 0;
         for (int k = 0; k < g->n_nodes; k++)
             left += on_integers(g->nodes[k]);
@@ -283,7 +226,7 @@ static void layers_match_the_operators(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ob *b = ob_create(13);
         cases[i].build(b);
-        wrong += check_ways(b, &cases[i]);
+        wrong += ways_check(b, cases[i].name, false, differences);
         ob_destroy(b);
     }
     assert_int_equal(wrong, 0);

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * ways_case.c - see ways_case.h. */
+#include "tests/unit/codegen/ways_case.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include "codegen/frontend.h"
+#include "tests/unit/codegen/used_memory.h"
+#include "tools/moire/verify/ways.h"
+#include "variants/kernel.h"
+
+enum { INPUTS = 2, OUTPUTS = 5 };
+
+struct mo_graph *ways_graph(struct ob *b, bool passes, bool layout) {
+    size_t n;
+    const uint8_t *bytes = ob_pack(b, &n);
+    struct mo_frontend_options options = {.no_passes = !passes, .no_layout = !layout};
+    struct mo_graph *g = NULL;
+    moire_error err = {0};
+    if (mo_frontend_parse(&b->env, bytes, n, NULL, &options, &g, &err)) fail_msg("%s", err.message);
+    return g;
+}
+
+static void fill(struct ob *b, const struct mo_graph *g, bool special, moire_tensor *in) {
+    static const float odd[] = {NAN,     INFINITY, -INFINITY, 0.0f, -0.0f,  1e-40f,
+                                -1e-40f, 3e38f,    0.5f,      2.5f, -1e-30f};
+    uint64_t seed = 11;
+    for (int i = 0; i < g->n_inputs; i++) {
+        const struct mo_tensor *t = g->tensors[g->inputs[i]];
+        in[i] = (moire_tensor){.dtype = t->dtype, .rank = t->shape.rank, .bytes = (size_t)mo_tensor_bytes(t)};
+        memcpy(in[i].shape, t->shape.d, sizeof in[i].shape);
+        in[i].data = ob_alloc(b, in[i].bytes);
+        for (int64_t k = 0; k < mo_shape_count(&t->shape); k++) {
+            seed = seed * 6364136223846793005u + 1442695040888963407u;
+            if (mo_dtype_bytes(t->dtype) == 1)
+                ((uint8_t *)in[i].data)[k] = (uint8_t)(seed >> 56);
+            else if (t->dtype == MOIRE_I64)
+                ((int64_t *)in[i].data)[k] = (int64_t)(seed >> 62) - 1;
+            else
+                ((float *)in[i].data)[k] = special && seed >> 61 == 0 ? odd[(seed >> 32) % 11]
+                                                                      : (float)(seed >> 40) / 4194304.0f - 2;
+        }
+    }
+}
+
+int ways_check(struct ob *b, const char *name, bool special, ways_differ *differ) {
+    moire_error err = {0};
+    moire_tensor in[INPUTS] = {{0}}, want[OUTPUTS] = {{0}}, got[OUTPUTS] = {{0}};
+    char what[80];
+    int wrong = 0;
+    struct mo_graph *plain = ways_graph(b, false, false);
+    int n = plain->n_outputs;
+    assert_true(plain->n_inputs <= INPUTS && n <= OUTPUTS);
+    fill(b, plain, special, in);
+    if (mo_way_run_reference(plain, in, plain->n_inputs, want, &err)) fail_msg("%s", err.message);
+    for (int way = -1; way < MO_ISA_COUNT; way = mo_isa_next(way)) { /* -1: the reference */
+        struct mo_plan_options options = {.isa = way < 0 ? MO_ISA_BASE : (enum mo_isa)way,
+                                          .reference_only = way < 0};
+        if (run_graph_in_used_memory(ways_graph(b, true, way >= 0), &options, in, plain->n_inputs, got, &err))
+            fail_msg("%s: %s", name, err.message);
+        snprintf(what, sizeof what, "%s, %s", name, way < 0 ? "reference" : mo_isa_name((enum mo_isa)way));
+        for (int k = 0; k < n; k++)
+            wrong += differ(what, &got[k], &want[k]);
+        mo_way_free(&b->env, got, n);
+    }
+    mo_way_free(&b->env, want, n);
+    mo_graph_destroy(plain);
+    return wrong;
+}

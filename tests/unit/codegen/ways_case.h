@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * ways_case.h - a small model that runs as its operators say, and after the graph passes by the reference and
+ * by the kernels of every instruction set: what tests of passes compare. */
+#ifndef MO_WAYS_CASE_H
+#define MO_WAYS_CASE_H
+#include "tests/unit/codegen/onnx_build.h"
+
+/* The model as a graph of the caller's; one that does not parse fails the test. */
+struct mo_graph *ways_graph(struct ob *b, bool passes, bool layout);
+/* How many of two tensors' differences count, said on standard error. */
+typedef int ways_differ(const char *what, const moire_tensor *got, const moire_tensor *want);
+/* The sum over all ways and outputs, on random inputs; `special`: among them infinities, NaN, denormals. */
+int ways_check(struct ob *b, const char *name, bool special, ways_differ *differ);
+#endif
