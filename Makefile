@@ -2,6 +2,7 @@
 #
 # Sources are found by folder: a new file needs no edit here.
 #   library   runtime/*/*.c runtime/gpu/{lower,child}/*.c codegen/{.,import,passes}/*.c variants/*.c variants/generic/*.c
+#   tiles     emitted micro-kernels, once for every ISA level and every set with a dot product of bytes ($(DOTS))
 #   simd      variants/simd/*.c, compiled once for every ISA level (-DMO_ISA_<LEVEL>)
 #   tool      codegen/{family,emit,search,compile,tune}/*.c models/*.c bench/*/*.c serve/*.c serve/*/*.c tools/moire/*.c
 #             tools/moire/*/*.c
@@ -38,6 +39,8 @@ ISAS     += avx2 avx512
 ISA_base := -march=x86-64-v2
 ISA_avx2 := -march=x86-64-v3
 ISA_avx512 := -march=x86-64-v4 -mprefer-vector-width=512
+DOTS     := avx512vnni
+ISA_avx512vnni := $(ISA_avx512) -mavx512vnni
 endif
 ifeq ($(ARCH),aarch64)
 ISAS     += neon

@@ -90,6 +90,7 @@ static int check_operands(const struct mo_graph *g, moire_error *err) {
 }
 
 int mo_prepare(struct mo_graph *g, const struct mo_frontend_options *options, moire_error *err) {
+    g->keeps_small = !options->no_passes && !options->no_layout;
     int rc = mo_widen_halves(g, err);
     if (!rc) rc = mo_infer_and_fold(g, err);
     if (!rc && !options->no_passes) rc = mo_run_passes(g, options, err);

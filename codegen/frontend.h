@@ -18,7 +18,7 @@ struct mo_frontend_options {
     int64_t batch;    /* value of an otherwise unbound first dimension; 0 = 1 */
     bool only_import; /* inputs and outputs as the file declares them; nothing is bound or inferred */
     bool no_passes;   /* only import, inference and folding (what `inspect` shows as "before") */
-    bool no_layout;   /* all passes but the layout ones */
+    bool no_layout;   /* all passes but those of this machine's kernels: layouts, small integers */
     bool exact;       /* of the graph: see moire_tenant_config.exact */
     struct mo_frontend_share *share; /* NULL: the graph has all that it needs itself */
 };

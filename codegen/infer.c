@@ -8,6 +8,7 @@
  * fills the memory.  Where an output shape needs contents that
  * are known only at run time, the tensor is `dynamic`, and so is all that follows from it. */
 #include <string.h>
+#include "codegen/passes/quantizer.h"
 #include "codegen/prepare.h"
 #include "runtime/ops/op.h"
 #include "variants/packed.h"
@@ -186,6 +187,12 @@ static int fold(struct mo_graph *g, struct mo_node *node, struct operands *ops, 
     return fault_of_file(rc, err);
 }
 
+/* Filters of 8 bits: passes see what reads them. */
+static bool is_small_weights(const struct mo_graph *g, const struct mo_node *node) {
+    struct mo_small_weights w;
+    return mo_small_weights_of(g, node, &w);
+}
+
 static int visit(struct mo_graph *g, struct mo_node *node, struct operands *ops, moire_error *err) {
     if (reads_dynamic(g, node)) {
         make_dynamic(g, node);
@@ -196,6 +203,7 @@ static int visit(struct mo_graph *g, struct mo_node *node, struct operands *ops,
     if (counted && !affordable(g, node, ops)) hide_contents(node, ops);
     int rc = infer_with(g, node, ops, err);
     if (rc) return rc == MO_NEED_DATA ? MOIRE_OK : rc;
+    if (g->keeps_small && is_small_weights(g, node)) return MOIRE_OK;
     bool known = is_shape_query(node) || (all_constant(g, node) && !(node->op->flags & MO_OP_RANDOM));
     bool folds = known && (counted || affordable(g, node, ops)) && outputs_fit(g, node, ops);
     return folds ? fold(g, node, ops, err) : MOIRE_OK;

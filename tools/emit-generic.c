@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  * emit-generic.c - build-time tool: writes the built-in micro-kernels (variants/tiles.h) of one instruction
- * set. Usage: emit-generic base|avx2|avx512 > tiles_<isa>.c */
+ * set. Usage: emit-generic base|avx2|avx512|neon|avx512vnni > tiles_<isa>.c */
 #include <string.h>
 #include "codegen/emit/emit.h"
 #include "variants/tiles.h"
 
-enum kind { CONV, FIRST, DEPTHWISE, KINDS };
+enum kind { CONV, FIRST, DEPTHWISE, KINDS, DOT = KINDS, DOT_NARROW, ALL_KINDS };
 
 static const struct {
     const char *name;
     int steps; /* input channels of a tap */
     int unroll;
     long element; /* bytes from pixel to pixel at stride 1 */
-} kinds[KINDS] = {{"conv", 16, 4, 64}, {"first", 1, 1, 4}, {"dw", 1, 1, 64}};
+    bool dot;     /* of bytes: a step is four channels, sums are stored as they are */
+} kinds[ALL_KINDS] = {{"conv", 16, 4, 64, false},
+                      {"first", 1, 1, 4, false},
+                      {"dw", 1, 1, 64, false},
+                      {"dot", 4, 4, 16, true},
+                      {"narrow", 1, 1, 16, true}};
 
 static const long strides[MO_TILE_STRIDES] = {1, 2, 0};
 
@@ -20,15 +25,15 @@ static void tile_name(FILE *out, enum kind kind, const struct mo_mac *m, int str
     fprintf(out, "%s_%d_%dx%d_s%d", kinds[kind].name, m->blocks, m->rows, m->cols, stride);
 }
 
-static void emit_registers(FILE *out, const struct mo_mac *m, bool weights) {
+static void emit_registers(FILE *out, const struct mo_mac *m, bool weights, bool dot) {
     fputs("    v x_", out);
     for (int r = 0; weights && r < mo_mac_vectors(m); r++)
         fprintf(out, ", w%d", r);
     fputs(";\n", out);
     mo_mac_declare(out, m, 4);
-    fputs("    const char *b = (const char *)a->bias, *x = a->x, *res = a->res;\n    char *y = a->y;\n"
-          "    const v lo = splat(a->lo), hi = splat(a->hi);\n",
-          out);
+    fputs("    const char *b = (const char *)a->bias, *x = a->x;\n    char *y = a->y;\n", out);
+    if (!dot)
+        fputs("    const char *res = a->res;\n    const v lo = splat(a->lo), hi = splat(a->hi);\n", out);
     if (m->ahead) fputs("    const i64 ahead = a->w_ahead;\n", out);
     if (!m->px) fputs("    const i64 px = a->px;\n", out);
     if (m->vector_x) fputs("    (void)x_;\n", out);
@@ -57,9 +62,9 @@ static void emit_loops(FILE *out, enum kind kind, const struct mo_mac *m) {
           "        for (; tap < end; tap++) {\n",
           out);
     emit_bases(out, m);
-    if (steps > 1) fprintf(out, "            for (int s = 0; s < %d; s++) {\n", steps / unroll);
+    if (steps > unroll) fprintf(out, "            for (int s = 0; s < %d; s++) {\n", steps / unroll);
     mo_mac_channels(out, m, in, unroll, ~0ull);
-    if (steps > 1) {
+    if (steps > unroll) {
         emit_advance(out, m, unroll);
         fputs("            }\n", out);
     }
@@ -67,8 +72,8 @@ static void emit_loops(FILE *out, enum kind kind, const struct mo_mac *m) {
 }
 
 /* Residual, clamp and store of every accumulator. */
-static void emit_finish(FILE *out, const struct mo_mac *m) {
-    for (int phase = 0; phase < 3; phase++) {
+static void emit_finish(FILE *out, const struct mo_mac *m, bool dot) {
+    for (int phase = 0; !dot && phase < 3; phase++) {
         static const char *const open[3] = {"    if (res && !a->res_last) {\n", "    {\n",
                                             "    if (res && a->res_last) {\n"};
         fputs(open[phase], out);
@@ -95,11 +100,11 @@ static void emit_tile(FILE *out, enum kind kind, const struct mo_mac *m, int str
     fputs("static void ", out);
     tile_name(out, kind, m, stride);
     fputs("(const struct mo_tile *a) {\n", out);
-    emit_registers(out, m, true);
+    emit_registers(out, m, true, kinds[kind].dot);
     if (kind == DEPTHWISE) fputs("    for (i64 rep = a->repeat; rep > 0; rep--) {\n", out);
     mo_mac_start(out, m, 4, "b");
     emit_loops(out, kind, m);
-    emit_finish(out, m);
+    emit_finish(out, m, kinds[kind].dot);
     if (kind == DEPTHWISE)
         fputs("    x += a->x_row, y += a->y_row, res += res ? a->y_row : 0;\n    }\n", out);
     fputs("}\n\n", out);
@@ -120,7 +125,7 @@ static void each_tile(FILE *out, const struct mo_emit_isa *isa, enum kind kind, 
                                    .fold = isa->folds && (blocks == 1 || kind == FIRST),
                                    .px = strides[s] * kinds[kind].element,
                                    .vector_x = kind == DEPTHWISE,
-                                   .ahead = kind == CONV ? "ahead" : NULL};
+                                   .ahead = kind == CONV || kind == DOT ? "ahead" : NULL};
                 if (blocks > 1 && isa->vectors > 1)
                     continue; /* two blocks pay only when a block is one vector */
                 if (mo_mac_vectors(&m) * rows * cols <= isa->max_acc) fn(out, kind, &m, s);
@@ -128,7 +133,7 @@ static void each_tile(FILE *out, const struct mo_emit_isa *isa, enum kind kind, 
 }
 
 static void emit_row(FILE *out, enum kind kind, const struct mo_mac *m, int stride) {
-    static const char *const fields[KINDS] = {"conv", "first", "depthwise"};
+    static const char *const fields[ALL_KINDS] = {"conv", "first", "depthwise", "conv", "conv"};
     fprintf(out, "    .%s%s", fields[kind], m->rows == 2 ? "2" : "");
     if (kind != DEPTHWISE) fprintf(out, "[%d]", m->blocks);
     fprintf(out, "[%d][%d] = ", m->cols, stride);
@@ -162,7 +167,7 @@ static void emit_window(FILE *out, const struct window *w) {
     fputs("(const struct mo_tile *a) {\n", out);
     enum { CLAMP = 2 }; /* registers of its bounds */
     bool row = mo_mac_row_fits(m, w->side, CLAMP);
-    emit_registers(out, m, !row);
+    emit_registers(out, m, !row, false);
     fputs("    for (i64 rep = a->repeat; rep > 0; rep--) {\n", out);
     mo_mac_start(out, m, 4, "b");
     fputs("    const char *x0 = x, *q0 = a->w;\n"
@@ -176,7 +181,7 @@ static void emit_window(FILE *out, const struct window *w) {
     for (int k = 0; k < w->side && !row; k++)
         if (mask[k]) mo_mac_step(out, m, 8, k * 64, k * 64, mask[k]);
     fputs("    }\n", out);
-    emit_finish(out, m);
+    emit_finish(out, m, false);
     fputs("    x += a->x_row, y += a->y_row, res += res ? a->y_row : 0;\n    }\n}\n\n", out);
 }
 
@@ -231,10 +236,14 @@ static void emit_activate(FILE *out, const struct mo_emit_isa *isa) {
           out);
 }
 
-static void emit_table(FILE *out, const struct mo_emit_isa *isa) {
+static void open_table(FILE *out, const struct mo_emit_isa *isa, const char *suffix) {
     int one = isa->max_acc / isa->vectors < MO_TILE_PIXELS ? isa->max_acc / isa->vectors : MO_TILE_PIXELS;
-    fprintf(out, "const struct mo_tiles mo_tiles_%s = {\n    .max_pixels = {0, %d, %d},\n", isa->name, one,
-            isa->vectors > 1 ? 0 : isa->max_acc / 2);
+    fprintf(out, "const struct mo_tiles mo_tiles_%s%s = {\n    .max_pixels = {0, %d, %d},\n", isa->name,
+            suffix, one, isa->vectors > 1 ? 0 : isa->max_acc / 2);
+}
+
+static void emit_table(FILE *out, const struct mo_emit_isa *isa) {
+    open_table(out, isa, "");
     for (int kind = 0; kind < KINDS; kind++)
         each_tile(out, isa, kind, 1, emit_row);
     each_tile(out, isa, CONV, 2, emit_row);
@@ -242,7 +251,26 @@ static void emit_table(FILE *out, const struct mo_emit_isa *isa) {
     fputs("    .copy = copy,\n    .gate = gate_rows,\n    .activate = activate,\n};\n", out);
 }
 
+/* The tiles of a set with a dot product: whole blocks of channels, and inputs of at most four channels. */
+static int emit_dot(FILE *out, const struct mo_emit_isa *isa) {
+    fprintf(out, "/* Written by tools/emit-generic.c: the built-in micro-kernels of bytes for %s. */\n"
+                 "#include \"variants/tiles.h\"\n\n",
+            isa->name);
+    mo_emit_vectors(out, isa);
+    for (int kind = DOT; kind < ALL_KINDS; kind++)
+        for (int rows = 1; rows <= 2; rows++)
+            each_tile(out, isa, (enum kind)kind, rows, emit_tile);
+    for (int kind = DOT; kind < ALL_KINDS; kind++) {
+        open_table(out, isa, kind == DOT ? "" : "_narrow");
+        for (int rows = 1; rows <= 2; rows++)
+            each_tile(out, isa, (enum kind)kind, rows, emit_row);
+        fputs("};\n", out);
+    }
+    return fflush(out) ? 1 : 0;
+}
+
 int main(int argc, char **argv) {
+    if (argc == 2 && mo_emit_isa_dot(argv[1])) return emit_dot(stdout, mo_emit_isa_dot(argv[1]));
     for (int isa = 0; argc == 2 && isa < MO_ISA_COUNT; isa++) {
         const struct mo_emit_isa *row = mo_emit_isa(isa);
         if (strcmp(row->name, argv[1])) continue;
@@ -260,6 +288,6 @@ int main(int argc, char **argv) {
         emit_table(stdout, row);
         return fflush(stdout) ? 1 : 0;
     }
-    fprintf(stderr, "usage: emit-generic base|avx2|avx512|neon\n");
+    fprintf(stderr, "usage: emit-generic base|avx2|avx512|neon|avx512vnni\n");
     return 2;
 }

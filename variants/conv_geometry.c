@@ -5,12 +5,16 @@
 
 #include <string.h>
 
-/* A float tensor of rank 4 with positive dimensions and a size that fits. */
-static bool solid(const struct mo_tensor *t) {
-    if (!t || t->dtype != MOIRE_F32 || t->dynamic || t->shape.rank != 4) return false;
+/* A tensor of rank 4 with positive dimensions and a size that fits. */
+static bool sized(const struct mo_tensor *t) {
+    if (!t || t->dynamic || t->shape.rank != 4) return false;
     for (int i = 0; i < 4; i++)
         if (t->shape.d[i] < 1 || t->shape.d[i] > INT32_MAX) return false;
     return mo_shape_count(&t->shape) > 0;
+}
+
+static bool solid(const struct mo_tensor *t) {
+    return sized(t) && t->dtype == MOIRE_F32;
 }
 
 static bool pair(const struct mo_node *node, const char *name, int64_t *a, int64_t *b) {
@@ -75,6 +79,18 @@ static bool gates(const struct mo_tensor *gate, const struct mo_tensor *x, const
            w[2] * w[3] == 1;
 }
 
+/* Everything that does not depend on types: sizes, window, groups. */
+static bool read_sizes(const struct mo_node *node, struct mo_conv *c) {
+    const int64_t *x = c->x->shape.d, *w = c->weights->shape.d, *y = c->y->shape.d;
+    c->n = x[0], c->c = x[1], c->h = x[2], c->w = x[3], c->o = y[1], c->oh = y[2], c->ow = y[3];
+    c->kh = w[2], c->kw = w[3];
+    int64_t groups = mo_attr_int(node, "group", 1);
+    if (groups < 1 || c->c % groups || c->o % groups || w[0] != c->o || w[1] != c->c / groups || y[0] != c->n)
+        return false;
+    if (!pair(node, "strides", &c->sh, &c->sw) || !pair(node, "dilations", &c->dh, &c->dw)) return false;
+    return read_pads(node, c) && extents_agree(c) && merge_groups(c, groups);
+}
+
 bool mo_conv_read(const struct mo_graph *graph, const struct mo_node *node, struct mo_conv *c) {
     memset(c, 0, sizeof *c);
     if (strcmp(node->op_type, "Conv") || node->domain[0] || node->n_in < 2 || node->n_out != 1) return false;
@@ -82,9 +98,7 @@ bool mo_conv_read(const struct mo_graph *graph, const struct mo_node *node, stru
     c->y = graph->tensors[node->out[0]];
     c->residual = mo_node_in(graph, node, node->fuse.residual);
     c->bias = node->fuse.residual == 2 ? NULL : mo_node_in(graph, node, 2);
-    if (!c->x || !c->weights || !c->y || !solid(c->x) || !solid(c->weights) || !solid(c->y) ||
-        !c->weights->data)
-        return false;
+    if (!solid(c->x) || !solid(c->weights) || !solid(c->y) || !c->weights->data) return false;
     if (c->bias && (c->bias->dtype != MOIRE_F32 || !c->bias->data)) return false;
     if (node->fuse.residual >= 0 &&
         (!solid(c->residual) || !mo_shape_equal(&c->residual->shape, &c->y->shape)))
@@ -92,15 +106,35 @@ bool mo_conv_read(const struct mo_graph *graph, const struct mo_node *node, stru
     if (node->fuse.act >= MO_ACT_COUNT) return false;
     c->gate = node->fuse.gated ? mo_node_in(graph, node, MO_GATE_IN) : NULL;
     if (node->fuse.gated && !gates(c->gate, c->x, c->weights)) return false;
-    const int64_t *x = c->x->shape.d, *w = c->weights->shape.d, *y = c->y->shape.d;
-    c->n = x[0], c->c = x[1], c->h = x[2], c->w = x[3], c->o = y[1], c->oh = y[2], c->ow = y[3];
-    c->kh = w[2], c->kw = w[3];
-    int64_t groups = mo_attr_int(node, "group", 1);
-    if (groups < 1 || c->c % groups || c->o % groups || w[0] != c->o || w[1] != c->c / groups || y[0] != c->n)
+    if (!read_sizes(node, c)) return false;
+    return !c->bias || mo_shape_count(&c->bias->shape) == c->o;
+}
+
+/* Sums of int32 must not overflow, whatever x is. */
+enum { MOST_PRODUCTS = 65000 };
+
+bool mo_qconv_shapes(const struct mo_node *node, struct mo_conv *c) {
+    return sized(c->x) && sized(c->weights) && sized(c->y) && read_sizes(node, c) &&
+           (double)c->cg * (double)(c->kh * c->kw) <= MOST_PRODUCTS;
+}
+
+bool mo_qconv_geometry(const struct mo_graph *graph, const struct mo_node *node, struct mo_conv *c,
+                       struct mo_qconv *q) {
+    memset(c, 0, sizeof *c);
+    if (strcmp(node->op_type, "QConv") || strcmp(node->domain, "moire") || node->n_in <= MO_QCONV_FACTOR ||
+        node->n_out != 1 || !mo_qconv_read(node, q))
         return false;
-    if (c->bias && mo_shape_count(&c->bias->shape) != c->o) return false;
-    if (!pair(node, "strides", &c->sh, &c->sw) || !pair(node, "dilations", &c->dh, &c->dw)) return false;
-    return read_pads(node, c) && extents_agree(c) && merge_groups(c, groups);
+    c->x = mo_node_in(graph, node, MO_QCONV_X), c->weights = mo_node_in(graph, node, MO_QCONV_WEIGHTS),
+    c->y = graph->tensors[node->out[0]];
+    c->bias = mo_node_in(graph, node, MO_QCONV_BIAS);
+    const struct mo_tensor *factor = mo_node_in(graph, node, MO_QCONV_FACTOR);
+    if (!mo_qconv_shapes(node, c) || c->x->dtype != MOIRE_U8 || c->weights->dtype != MOIRE_I8 ||
+        c->y->dtype != q->to || !c->weights->data || !factor || !factor->data)
+        return false;
+    return factor->dtype == MOIRE_F32 && mo_shape_count(&factor->shape) == c->o && node->fuse.act >= 0 &&
+           node->fuse.act < MO_ACT_COUNT && node->fuse.residual < 0 && !node->fuse.gated &&
+           (!c->bias || (c->bias->data && c->bias->dtype == MOIRE_F32 &&
+                         mo_shape_count(&c->bias->shape) == c->o));
 }
 
 void mo_same_pads(int64_t in, int64_t out, int64_t k, int64_t s, int64_t d, bool upper, int64_t *before,

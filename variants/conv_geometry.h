@@ -5,6 +5,7 @@
  * merged weights are block-diagonal with zeros between.  `groups`, `cg` and `og` are those after merging. */
 #ifndef MO_CONV_H
 #define MO_CONV_H
+#include "runtime/ops/qconv.h"
 #include "variants/kernel.h"
 
 struct mo_conv {
@@ -21,12 +22,27 @@ struct mo_conv {
 /* False: not a 2-D float Conv with constant weights whose shape is known and whose groups can be blocked. */
 bool mo_conv_read(const struct mo_graph *graph, const struct mo_node *node, struct mo_conv *out);
 
+/* Of a moire.QConv: the same, and what its numbers stand for (runtime/ops/qconv.h); no residual, no gate. */
+bool mo_qconv_geometry(const struct mo_graph *graph, const struct mo_node *node, struct mo_conv *out,
+                       struct mo_qconv *q);
+/* Whether a convolution node with out->x, weights and y, whatever their types, could be one. */
+bool mo_qconv_shapes(const struct mo_node *node, struct mo_conv *out);
+
 /* Packs the constant weights and bias of a Conv, MatMul or Gemm.  The arrays are 64-byte aligned, belong to
  * the region and are zero beyond the layer's channels; the bias covers every block of 16 outputs. */
 int mo_pack_weights(enum mo_packing packing, const struct mo_graph *graph, const struct mo_node *node,
                     struct mo_region *region, const void **weights, const float **bias, moire_error *err);
 /* Bytes of the packed weights, without packing; -1: this layer cannot be packed so. */
 int64_t mo_pack_bytes(enum mo_packing packing, const struct mo_graph *graph, const struct mo_node *node);
+/* The filter of a convolution alone: floats that it takes packed, -1 where it cannot be packed so; and packing
+ * it into as many zeros. */
+int64_t mo_filter_floats(enum mo_packing packing, const struct mo_conv *conv);
+void mo_pack_filter(enum mo_packing packing, const struct mo_conv *conv, float *out);
+
+/* Packs the filter of a moire.QConv, as MO_PACK_DOT16 or MO_PACK_NARROW16 with *sums those of each output
+ * channel's weights, or in float32 by another packing (*sums NULL).  Memory as above. */
+int mo_pack_small(enum mo_packing packing, const struct mo_graph *graph, const struct mo_node *node,
+                  struct mo_region *region, const void **weights, const int32_t **sums, moire_error *err);
 /* Pads of one axis by SAME_*: what makes `out` windows of size k, stride s and dilation d cover `in` (or the
  * reverse when transposed); the odd one lies behind when `upper`. */
 void mo_same_pads(int64_t in, int64_t out, int64_t k, int64_t s, int64_t d, bool upper, int64_t *before,

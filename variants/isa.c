@@ -29,6 +29,11 @@ enum mo_isa mo_isa_detect(void) {
     if ((b & wide) != wide || (state & XCR0_AVX512) != XCR0_AVX512) return MO_ISA_AVX2;
     return MO_ISA_AVX512;
 }
+
+bool mo_isa_has_vnni(void) {
+    unsigned a, b, c, d;
+    return mo_isa_detect() == MO_ISA_AVX512 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && c & 1u << 11;
+}
 #elif defined(__aarch64__)
 enum mo_isa mo_isa_detect(void) {
     return MO_ISA_NEON; /* every system's ABI for AArch64 demands Advanced SIMD */
@@ -36,6 +41,12 @@ enum mo_isa mo_isa_detect(void) {
 #else
 enum mo_isa mo_isa_detect(void) {
     return MO_ISA_BASE;
+}
+#endif
+
+#if !defined(__x86_64__)
+bool mo_isa_has_vnni(void) {
+    return false;
 }
 #endif
 

@@ -37,6 +37,8 @@ bool mo_isa_covers(enum mo_isa have, enum mo_isa need);
 /* To go through the levels that this machine runs: the next one above `isa` (-1: the first), MO_ISA_COUNT at
  * the end. */
 int mo_isa_next(int isa);
+/* Whether this machine has AVX512_VNNI, which adds products of bytes: a set beside the levels. */
+bool mo_isa_has_vnni(void);
 const char *mo_isa_name(enum mo_isa isa); /* "base", "avx2", "avx512", "neon" */
 /* A kernel's names by level: an initializer of `const char *[MO_ISA_COUNT]`. */
 #define MO_LEVEL_NAMES(kernel)                                                                               \
@@ -55,7 +57,9 @@ enum mo_packing {
     MO_PACK_DW16 = 3,     /* [C/16][KH][KW][16]: depthwise */
     MO_PACK_GEMM16 = 4,   /* [N/16][K][16 n]: right operand of MatMul/Gemm */
     MO_PACK_STRASSEN = 7, /* [N/32][7][K/2][16 n]: 1x1 filters and right operands, see strassen_terms.h */
-    MO_PACK_COUNT = 22
+    MO_PACK_DOT16 = 22,   /* [group][OC/16][IC/16][KH][KW][4][16 oc][4 ic] int8, then sums [group][OC/16][16] int32 */
+    MO_PACK_NARROW16 = 23, /* the same of inputs of at most 4 channels: [OC/16][KH][KW][16 oc][4 ic], then sums */
+    MO_PACK_COUNT = 24
 };
 
 struct mo_version;

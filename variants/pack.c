@@ -146,7 +146,7 @@ static int64_t strassen_floats(int64_t k, int64_t n) {
     return MO_STRASSEN * 256 * mo_strassen_half(blocks(k)) * mo_strassen_half(blocks(n));
 }
 
-static int64_t conv_floats(enum mo_packing packing, const struct mo_conv *c) {
+int64_t mo_filter_floats(enum mo_packing packing, const struct mo_conv *c) {
     int64_t taps = c->kh * c->kw;
     struct mo_winograd w;
     if (!fits(packing, c)) return -1;
@@ -155,6 +155,16 @@ static int64_t conv_floats(enum mo_packing packing, const struct mo_conv *c) {
     if (packing == MO_PACK_FIRST16) return blocks(c->o) * c->c * taps * 16;
     if (packing == MO_PACK_STRASSEN) return strassen_floats(c->c, c->o);
     return blocks(c->o) * taps * 16;
+}
+
+void mo_pack_filter(enum mo_packing packing, const struct mo_conv *c, float *out) {
+    struct mo_winograd m;
+    if (packing == MO_PACK_CONV16) pack_conv(c, out);
+    if (packing == MO_PACK_FIRST16) pack_first(c, out);
+    if (packing == MO_PACK_DW16) pack_depthwise(c, out);
+    if (packing == MO_PACK_STRASSEN)
+        pack_strassen(&(struct right){c->weights->data, c->c, c->o, 1, c->c, 1}, out);
+    if (mo_winograd_of(packing, &m)) (m.half ? pack_half : pack_winograd)(c, &m, out);
 }
 
 /* The right operand of Gemm and MatMul as K x N, with its strides. */
@@ -211,7 +221,7 @@ int64_t mo_pack_bytes(enum mo_packing packing, const struct mo_graph *graph, con
     struct gemm g;
     int64_t floats = -1;
     if (mo_conv_read(graph, node, &c))
-        floats = conv_floats(packing, &c);
+        floats = mo_filter_floats(packing, &c);
     else if (gemm_read(graph, node, &g) && packing == MO_PACK_GEMM16)
         floats = blocks(g.n) * g.k * 16;
     else if (gemm_read(graph, node, &g) && packing == MO_PACK_STRASSEN && g.k % 16 == 0)
@@ -239,14 +249,7 @@ int mo_pack_weights(enum mo_packing packing, const struct mo_graph *graph, const
     } else {
         mo_conv_read(graph, node, &c);
         b = pack_bias(region, c.o, blocks(c.o) * 16, c.bias, 1);
-        struct mo_winograd m;
-        bool fill = b && !filled;
-        if (fill && packing == MO_PACK_CONV16) pack_conv(&c, w);
-        if (fill && packing == MO_PACK_FIRST16) pack_first(&c, w);
-        if (fill && packing == MO_PACK_DW16) pack_depthwise(&c, w);
-        if (fill && packing == MO_PACK_STRASSEN)
-            pack_strassen(&(struct right){c.weights->data, c.c, c.o, 1, c.c, 1}, w);
-        if (fill && mo_winograd_of(packing, &m)) (m.half ? pack_half : pack_winograd)(&c, &m, w);
+        if (b && !filled) mo_pack_filter(packing, &c, w);
     }
     if (!b) return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory for packed weights", node->name);
     *weights = w;

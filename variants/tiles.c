@@ -12,3 +12,13 @@ const struct mo_tiles *mo_tiles_of(enum mo_isa isa) {
     (void)isa;
     return &mo_tiles_base;
 }
+
+const struct mo_tiles *mo_dot_tiles_of(enum mo_isa isa, bool narrow) {
+#if defined(__x86_64__)
+    if (isa == MO_ISA_AVX512 && mo_isa_has_vnni())
+        return narrow ? &mo_tiles_avx512vnni_narrow : &mo_tiles_avx512vnni;
+#endif
+    (void)isa;
+    (void)narrow;
+    return NULL;
+}

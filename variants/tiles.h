@@ -65,5 +65,12 @@ struct mo_tiles {
     void (*activate)(enum mo_act act, float a, float b, float *y, const float *res, int64_t n);
 };
 extern const struct mo_tiles mo_tiles_base, mo_tiles_avx2, mo_tiles_avx512, mo_tiles_neon;
+extern const struct mo_tiles mo_tiles_avx512vnni, mo_tiles_avx512vnni_narrow;
 const struct mo_tiles *mo_tiles_of(enum mo_isa isa);
+
+/* Tiles of bytes, where a level and this machine have an instruction for them; else NULL.  Only max_pixels,
+ * conv and conv2 are there.  Input pixels are 16 bytes (uint8), of which `narrow` ones use 4; weights as
+ * MO_PACK_DOT16 or MO_PACK_NARROW16.  Accumulators are int32: they start from what `bias` points to, of that
+ * type, and are stored as they are; clamp and residual are not read. */
+const struct mo_tiles *mo_dot_tiles_of(enum mo_isa isa, bool narrow);
 #endif

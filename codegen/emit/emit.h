@@ -32,6 +32,12 @@ const struct mo_emit_isa *mo_emit_isa(enum mo_isa isa);
  * two steps lose nothing by it, and no half of a vector is spent on padding. */
 const struct mo_emit_isa *mo_emit_isa_halves(enum mo_isa isa);
 
+/* An instruction that multiplies bytes and adds in int32, by name; NULL: no such set.  It has mac() and
+ * broadcast() only: a "channel" of struct mo_mac is four of them, 4 bytes of a pixel. */
+const struct mo_emit_isa *mo_emit_isa_dot(const char *name);
+
+/* Types, loads, stores, and the arithmetic of the set; without what mo_emit_prelude() adds for floats. */
+void mo_emit_vectors(FILE *out, const struct mo_emit_isa *isa);
 /* Types, loads, stores, mac(), mac_load(), mac_fold(), mac_lane<i>() and the half-wide
  * mac_half() and mac_fold_half() where the set has them, broadcast(), vmax(), vmin(). */
 void mo_emit_prelude(FILE *out, const struct mo_emit_isa *isa);

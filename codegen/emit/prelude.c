@@ -8,6 +8,7 @@
 #include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
+#include <string.h>
 
 static void emit_types(FILE *out, const struct mo_emit_isa *isa) {
     int bytes = isa->lanes * 4;
@@ -175,9 +176,38 @@ const struct mo_emit_isa *mo_emit_isa_halves(enum mo_isa isa) {
     return isa == MO_ISA_AVX512 ? &halves : NULL;
 }
 
-void mo_emit_prelude(FILE *out, const struct mo_emit_isa *isa) {
+/* Four products of unsigned bytes of x and signed bytes of w are added to each int32 of a: vectors are of
+ * floats in name only. */
+static void emit_vnni(FILE *out, const struct mo_emit_isa *isa) {
+    (void)isa;
+    fputs("INLINE v mac(v a, v w, v x) {\n"
+          "    __asm__(\"vpdpbusd %1, %2, %0\" : \"+v\"(a) : \"v\"(w), \"v\"(x));\n"
+          "    return a;\n}\n"
+          "INLINE v broadcast(const char *p) {\n"
+          "    v x;\n"
+          "    __asm__(\"vbroadcastss %1, %0\" : \"=v\"(x) : \"m\"(*(const f32 *)p));\n"
+          "    return x;\n}\n",
+          out);
+}
+
+const struct mo_emit_isa *mo_emit_isa_dot(const char *name) {
+    static const struct mo_emit_isa vnni = {.name = "avx512vnni",
+                                            .lanes = 16,
+                                            .regs = 32,
+                                            .vectors = 1,
+                                            .max_acc = 28,
+                                            .constraint = "v",
+                                            .arithmetic = emit_vnni};
+    return strcmp(name, vnni.name) ? NULL : &vnni;
+}
+
+void mo_emit_vectors(FILE *out, const struct mo_emit_isa *isa) {
     emit_types(out, isa);
     isa->arithmetic(out, isa);
+}
+
+void mo_emit_prelude(FILE *out, const struct mo_emit_isa *isa) {
+    mo_emit_vectors(out, isa);
     fputs(
         "INLINE v load_part(const char *p, int n) {\n"
         "    v x = {0};\n    for (int i = 0; i < n; i++) x[i] = ((const f32 *)p)[i];\n    return x;\n}\n"

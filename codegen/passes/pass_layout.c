@@ -18,11 +18,11 @@ struct walk {
 };
 
 static bool can_block(const struct mo_tensor *t) {
-    return mo_is_f32(t) && !t->data && t->shape.rank >= 3;
+    return (mo_is_f32(t) || mo_is_bytes(t)) && !t->data && t->shape.rank >= 3;
 }
 
 static bool is_conv(const struct mo_node *node) {
-    return mo_is(node, "Conv") || mo_is(node, "ConvTranspose");
+    return mo_is(node, "Conv") || mo_is(node, "ConvTranspose") || mo_is_moire(node, "QConv");
 }
 
 /* A new node that converts tensor `from` into tensor `to`; appended, sorted into place after the pass. */

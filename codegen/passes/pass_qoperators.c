@@ -11,7 +11,7 @@
  * to 2^24 and beyond that as good as the Cast that follows; a result that is rounded to 8 bits again may
  * differ by one step where it lies between two. */
 #include <string.h>
-#include "codegen/passes/passes.h"
+#include "codegen/passes/quantizer.h"
 #include "runtime/ops/op.h"
 #include "runtime/ops/util.h"
 
@@ -121,27 +121,21 @@ static double at(const struct mo_tensor *t, int64_t i, double absent) {
 /* What a constant stands for, as a new constant of float32. */
 static int constant(struct rewrite *w, const struct mo_tensor *q, const struct mo_tensor *scale,
                     const struct mo_tensor *zero, int axis) {
-    int64_t inner = 1, many = axis < q->shape.rank ? q->shape.d[axis] : 1;
     struct mo_tensor *t = mo_graph_add_const(w->g, q->name, MOIRE_F32, &q->shape);
-    float *above = mo_region_array(w->g->region, (size_t)many, sizeof *above);
-    float *by = mo_region_array(w->g->region, (size_t)many, sizeof *by);
-    if (!t || !above || !by) {
+    if (!t) {
         w->rc = mo_no_memory(w->err);
         return q->id;
     }
-    for (int64_t i = 0; i < many; i++) {
-        above[i] = (float)at(zero, i, 0);
-        by[i] = (float)at(scale, i, 1);
-    }
-    for (int i = axis + 1; i < q->shape.rank; i++)
-        inner *= q->shape.d[i];
-    const bool is_signed = q->dtype == MOIRE_I8;
-    const uint8_t *from = q->data;
-    float *to = t->data;
-    for (int64_t row = 0, n = mo_shape_count(&q->shape) / inner; row < n; row++)
-        for (int64_t i = 0; i < inner; i++, from++)
-            *to++ = ((is_signed ? (float)(int8_t)*from : (float)*from) - above[row % many]) * by[row % many];
+    mo_small_floats(&(struct mo_small_weights){q, scale, zero, axis}, t->data);
     return t->id;
+}
+
+/* The same as a node, where passes for this machine see to constants (pass_small_weights.c). */
+static int unfolded(struct rewrite *w, const struct mo_tensor *q, const struct mo_tensor *scale,
+                    const struct mo_tensor *zero, int axis) {
+    int y = floats(w, "DequantizeLinear", q->id, scale->id, zero ? zero->id : -1, &q->shape);
+    set_type(w, "axis", axis);
+    return y;
 }
 
 /* The operand in float32. */
@@ -149,6 +143,8 @@ static int dequantized(struct rewrite *w, const struct mo_node *node, const stru
     const struct mo_tensor *q = mo_node_in(w->g, node, o->q), *scale = mo_node_in(w->g, node, o->scale),
                            *zero = mo_node_in(w->g, node, o->zero);
     if (w->rc) return q->id;
+    if (q->data && w->g->keeps_small && scale && o->axis == 0)
+        return unfolded(w, q, scale, zero, axis_of(q, o->axis));
     if (q->data) return constant(w, q, scale, zero, axis_of(q, o->axis));
     return floats(w, "DequantizeLinear", q->id, scale->id, zero ? zero->id : -1, &q->shape);
 }

@@ -5,12 +5,15 @@
 static const struct pass {
     const char *name;
     mo_pass_fn *run;
-    bool layout;
+    bool host; /* layouts and small integers of this machine's kernels: devices have others */
 } passes[] = {
     {"dead", mo_pass_dead, false},
     {"identity", mo_pass_identity, false},
     {"quantized operators", mo_pass_qoperators, false},
     {"shared quantizers", mo_pass_shared_quantizers, false},
+    {"unsigned", mo_pass_unsigned, true},
+    {"quantized moves", mo_pass_quantized_moves, true},
+    {"small weights", mo_pass_small_weights, true},
     {"explicit pads", mo_pass_explicit_pads, false},
     {"norm", mo_pass_norm, false},
     {"attention", mo_pass_attention, false},
@@ -20,6 +23,7 @@ static const struct pass {
     {"affine", mo_pass_affine, false},
     {"activation", mo_pass_activation, false},
     {"dead", mo_pass_dead, false},
+    {"quantized convolutions", mo_pass_qconv, true},
     {"fuse", mo_pass_fuse, false},
     {"projections", mo_pass_projections, false},
     {"carry", mo_pass_carry, false},
@@ -35,7 +39,7 @@ static const struct pass {
 
 int mo_run_passes(struct mo_graph *g, const struct mo_frontend_options *options, moire_error *err) {
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
-        if (passes[i].layout && options->no_layout) continue;
+        if (passes[i].host && options->no_layout) continue;
         int rc = passes[i].run(g, err);
         if (!rc) rc = mo_graph_sort(g, err);
         if (!rc) rc = mo_graph_check(g, err);

@@ -10,6 +10,7 @@
  *   Activation  y = act(x), act in node->fuse.  Every activation that was not fused becomes this.
  *   Attention   softmax(scale Q K^T + mask) V; heads before or behind the rows (runtime/ops/attention.c).
  *   Fused       a tree of pointwise operators (runtime/ops/fused.h).
+ *   QConv       a convolution of 8-bit numbers with its conversions (runtime/ops/qconv.h).
  *   Reorder     y = x in another layout. */
 #ifndef MO_PASSES_H
 #define MO_PASSES_H
@@ -19,7 +20,7 @@
 
 typedef int mo_pass_fn(struct mo_graph *g, moire_error *err);
 
-/* All passes in order; layout passes last, skipped when options->no_layout. */
+/* All passes in order; those of this machine's kernels are skipped when options->no_layout. */
 int mo_run_passes(struct mo_graph *g, const struct mo_frontend_options *options, moire_error *err);
 
 /* pass_dead.c: drops nodes that nobody reads, and absent trailing outputs of the others. */
@@ -30,6 +31,14 @@ mo_pass_fn mo_pass_identity;
 mo_pass_fn mo_pass_qoperators;
 /* pass_shared_quantizers.c: a tensor of small integers is dequantized once. */
 mo_pass_fn mo_pass_shared_quantizers;
+/* pass_unsigned.c: activations of int8 become uint8. */
+mo_pass_fn mo_pass_unsigned;
+/* pass_qmoves.c: what only moves numbers moves those of 8 bits. */
+mo_pass_fn mo_pass_quantized_moves;
+/* pass_small_weights.c: constants of 8 bits become float32, but for filters that may stay. */
+mo_pass_fn mo_pass_small_weights;
+/* pass_qconv.c: convolutions between conversions become moire.QConv. */
+mo_pass_fn mo_pass_qconv;
 /* pass_pads.c: makes auto_pad explicit; takes Pad nodes into the conv or pool that follows. */
 mo_pass_fn mo_pass_explicit_pads;
 mo_pass_fn mo_pass_absorb_pad;
@@ -71,6 +80,8 @@ bool mo_is_moire(const struct mo_node *node, const char *op);
 struct mo_node *mo_producer(const struct mo_graph *g, int tensor);
 /* A static fp32 tensor. */
 bool mo_is_f32(const struct mo_tensor *t);
+/* A static tensor of 8-bit numbers. */
+bool mo_is_bytes(const struct mo_tensor *t);
 /* The value of a constant with one fp32 element. */
 bool mo_scalar(const struct mo_graph *g, int tensor, float *out);
 /* Expands a constant that broadcasts along `axis` of shape `to` only (all others 1) into out[to->d[axis]]. */

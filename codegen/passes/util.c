@@ -25,6 +25,10 @@ bool mo_is_f32(const struct mo_tensor *t) {
     return t && t->dtype == MOIRE_F32 && !t->dynamic && t->shape.rank >= 0;
 }
 
+bool mo_is_bytes(const struct mo_tensor *t) {
+    return t && (t->dtype == MOIRE_U8 || t->dtype == MOIRE_I8) && !t->dynamic && t->shape.rank >= 0;
+}
+
 bool mo_scalar(const struct mo_graph *g, int tensor, float *out) {
     const struct mo_tensor *t = tensor < 0 ? NULL : g->tensors[tensor];
     if (!mo_is_f32(t) || !t->data || mo_shape_count(&t->shape) != 1) return false;

@@ -136,7 +136,8 @@ struct mo_graph {
     const char **meta_key, **meta_value;
     int n_outside; /* files beside the model that hold contents of tensors, relative to its folder */
     const char **outside;
-    int n_halves; /* constants that the model holds in half precision and that are float32 here */
+    bool keeps_small; /* constant filters of 8 bits are left to the passes, not folded */
+    int n_halves;     /* constants that the model holds in half precision and that are float32 here */
     struct mo_packed_places *packed; /* where binders put or find packed weights; NULL: in new memory */
 };
 

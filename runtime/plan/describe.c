@@ -32,7 +32,8 @@ static void put_window(struct mo_text *t, const struct mo_graph *g, const struct
     int64_t k[MOIRE_MAX_RANK], s[MOIRE_MAX_RANK];
     int n = mo_attr_ints(node, "kernel_shape", k, MOIRE_MAX_RANK);
     const struct mo_tensor *w = mo_node_in(g, node, 1);
-    if (n < 1 && !strncmp(node->op_type, "Conv", 4) && w)
+    bool conv = !strncmp(node->op_type, "Conv", 4) || !strcmp(node->op_type, "QConv");
+    if (n < 1 && conv && w)
         for (n = 0; n + 2 < w->shape.rank; n++)
             k[n] = w->shape.d[2 + n];
     for (int i = 0; i < n && i < MOIRE_MAX_RANK; i++)

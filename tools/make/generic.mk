@@ -20,4 +20,4 @@ $(B)/obj/tiles_$(1).o: $(B)/gen/tiles_$(1).c
 LIB_OBJ += $(B)/obj/tiles_$(1).o
 CPPFLAGS_tiles += -DMO_HAVE_TILES_$(1)=1
 endef
-$(foreach i,$(ISAS),$(eval $(call tiles_rule,$(i))))
+$(foreach i,$(ISAS) $(DOTS),$(eval $(call tiles_rule,$(i))))

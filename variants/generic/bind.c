@@ -31,6 +31,10 @@ bool mo_f32(const struct mo_tensor *t) {
     return t && t->dtype == MOIRE_F32 && !t->dynamic && mo_shape_count(&t->shape) > 0;
 }
 
+bool mo_eight_bits(const struct mo_tensor *t) {
+    return t && (t->dtype == MOIRE_U8 || t->dtype == MOIRE_I8) && !t->dynamic && mo_shape_count(&t->shape) > 0;
+}
+
 int64_t mo_span(const struct mo_tensor *t, int from, int to) {
     int64_t n = 1;
     for (int i = from; i < to && i < t->shape.rank; i++)

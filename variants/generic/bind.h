@@ -12,6 +12,8 @@ bool mo_node_is(const struct mo_node *node, const char *op_type);
 bool mo_node_is_ours(const struct mo_node *node, const char *op_type);
 /* A float32 tensor of known shape with at least one element. */
 bool mo_f32(const struct mo_tensor *t);
+/* The same of uint8 or int8. */
+bool mo_eight_bits(const struct mo_tensor *t);
 /* Product of dimensions [from, to). */
 int64_t mo_span(const struct mo_tensor *t, int from, int to);
 /* Lanes beyond the channels of an image of t. */

@@ -10,6 +10,7 @@
 
 enum {
     UNIT_FLOPS = 1000000,
+    DOT_UNIT_FLOPS = 4000000,
     MIN_UNITS = 64,
     DEPTHWISE_ROWS = 14,
     WINDOW_BYTES = 16 << 10,
@@ -67,7 +68,7 @@ static void choose_tile(struct mo_conv_walk *c) {
 static void choose_units(struct mo_conv_walk *c, const struct mo_conv *v) {
     double flops = 2.0 * (double)v->oh * (double)v->ow * (double)v->o * (double)(v->kh * v->kw);
     if (c->kind != MO_CONV_DEPTHWISE) flops *= (double)v->cg;
-    double most = (double)c->n * (double)c->sets * (double)c->grid, want = flops * (double)c->n / UNIT_FLOPS;
+    double most = (double)c->n * (double)c->sets * (double)c->grid, want = flops * (double)c->n / (c->small && c->small->dot ? DOT_UNIT_FLOPS : UNIT_FLOPS);
     if (want < MIN_UNITS) want = MIN_UNITS;
     if (want > most) want = most;
     c->chunks = (int64_t)ceil(want / ((double)c->n * (double)c->sets));
@@ -87,11 +88,9 @@ static void set_strides(struct mo_conv_walk *c) {
     int64_t taps = c->kh * c->kw;
     t->n_outer = c->kind == MO_CONV_BLOCKED ? c->planes : 1;
     t->x_outer = c->h * c->w * c->element;
-    t->w_outer = taps * 1024;
+    t->w_outer = taps * c->tap_bytes;
     if (c->side >= 0) t->x_outer = c->dh * c->w * 64, t->w_outer = c->kw * 64;
-    t->w_block = c->kind == MO_CONV_BLOCKED ? c->planes * taps * 1024
-                 : c->kind == MO_CONV_FIRST ? c->planes * taps * 64
-                                            : taps * 64;
+    t->w_block = c->planes * taps * c->tap_bytes;
     t->w_ahead = t->w_block * c->blocks <= SLICE_BYTES ? t->w_block * c->blocks : NEAR_BYTES;
     t->y_block = t->res_block = c->oh * c->ow * 64;
     t->y_row = c->ow * 64;
@@ -104,7 +103,7 @@ static void set_strides(struct mo_conv_walk *c) {
 
 static bool fill_taps(struct mo_region *region, struct mo_conv_walk *c) {
     bool first = c->kind == MO_CONV_FIRST;
-    int64_t planes = first ? c->planes : 1, step = c->kind == MO_CONV_BLOCKED ? 1024 : 64;
+    int64_t planes = first ? c->planes : 1;
     int64_t n = planes * c->kh * c->kw, i = 0;
     struct mo_tap *taps = mo_region_array(region, (size_t)n, sizeof *taps);
     struct mo_tap *copy = mo_region_array(region, (size_t)n, sizeof *copy);
@@ -115,7 +114,7 @@ static bool fill_taps(struct mo_region *region, struct mo_conv_walk *c) {
                 int64_t row = c->rows == 1 ? kh : kh * c->dh;
                 taps[i].x = ((p * c->h + kh * c->dh) * c->w + kw * c->dw) * c->element;
                 copy[i].x = ((p * c->copy_rows + row) * c->copy_cols + kw * c->dw) * c->element;
-                taps[i].w = copy[i].w = i * step;
+                taps[i].w = copy[i].w = i * c->tap_bytes;
             }
     c->taps = taps, c->copy_taps = copy;
     return true;
@@ -131,29 +130,44 @@ static void set_epilogue(struct mo_conv_walk *c, const struct mo_fuse *f) {
     c->tile.hi = f->act == MO_ACT_CLIP ? f->b : INFINITY;
 }
 
-static void describe(const struct mo_conv *v, const struct mo_conv_walk *c, struct mo_step *step) {
+static void describe(const struct mo_conv *v, struct mo_conv_walk *c, struct mo_conv_small *small,
+                     struct mo_step *step) {
     int64_t taps = v->kh * v->kw, cg = v->cg / v->merge;
     if (v->depthwise) cg = 1;
     step->units = c->n * c->sets * c->chunks;
     int64_t window = c->planes * c->copy_rows * c->copy_cols * c->element;
     step->scratch_bytes = window + c->gate_bytes;
+    if (small) {
+        small->sums_at = (window + 63) / 64 * 64;
+        step->scratch_bytes = small->sums_at + c->blocks * c->rows * MO_TILE_PIXELS * 64;
+    }
+    int64_t size = small ? 1 : 4, out = c->y_pixel / 16;
     step->flops = 2 * v->n * v->o * v->oh * v->ow * taps * cg;
-    step->bytes =
-        4 * (v->n * (v->c * v->h * v->w + v->o * v->oh * v->ow * (v->residual ? 2 : 1)) + v->o * cg * taps);
+    step->bytes = v->n * (size * v->c * v->h * v->w + out * v->o * v->oh * v->ow * (v->residual ? 2 : 1)) +
+                  size * v->o * cg * taps;
 }
 
-int mo_conv_walk_bind(const struct mo_binder *binder, const struct mo_node *node, const struct mo_conv *v,
-                      enum mo_conv_kind kind, const char *const names[MO_ISA_COUNT], struct mo_step *step,
+/* Bytes of pixels in memory and in tiles, and of a tap's weights. */
+static void set_pixels(struct mo_conv_walk *c, const struct mo_conv *v, const struct mo_conv_small *small) {
+    bool dot = small && small->dot;
+    c->pixel = small ? 16 : c->kind == MO_CONV_FIRST ? 4 : 64;
+    c->element = small && !dot ? 64 : c->pixel;
+    c->y_pixel = v->y->dtype == MOIRE_F32 ? 64 : 16;
+    c->tap_bytes = c->kind != MO_CONV_BLOCKED ? 64 : !dot ? 1024 : v->c > 4 ? 256 : 64;
+}
+
+int mo_conv_walk_plan(const struct mo_binder *binder, const struct mo_node *node, const struct mo_conv *v,
+                      enum mo_conv_kind kind, struct mo_conv_small *small, struct mo_step *step,
                       moire_error *err) {
-    static const enum mo_packing packings[] = {MO_PACK_CONV16, MO_PACK_FIRST16, MO_PACK_DW16};
     struct mo_conv_walk *c = mo_region_alloc(binder->region, sizeof *c);
     if (!c) return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
     copy_geometry(v, c);
     c->kind = kind;
-    c->tiles = mo_tiles_of(binder->isa);
+    c->small = small;
+    c->tiles = small && small->dot ? mo_dot_tiles_of(binder->isa, v->c <= 4) : mo_tiles_of(binder->isa);
     c->stride = v->sw == 1 ? MO_TILE_S1 : v->sw == 2 ? MO_TILE_S2 : MO_TILE_SX;
     c->side = window_side(c);
-    c->element = kind == MO_CONV_FIRST ? 4 : 64;
+    set_pixels(c, v, small);
     c->planes = kind == MO_CONV_BLOCKED ? v->icb : kind == MO_CONV_FIRST ? v->c : 1;
     c->ocb = kind == MO_CONV_DEPTHWISE ? (v->o + 15) / 16 : v->ocb;
     if (kind == MO_CONV_DEPTHWISE) c->groups = 1;
@@ -163,19 +177,27 @@ int mo_conv_walk_bind(const struct mo_binder *binder, const struct mo_node *node
     /* absurd dilations of a padded input: the reference needs no copy of the window */
     if ((double)c->planes * (double)c->copy_rows * (double)(c->copy_cols * c->element) > MAX_WINDOW_BYTES)
         return MOIRE_EUNSUPPORTED;
-    set_epilogue(c, &node->fuse);
+    set_epilogue(c, small ? &(struct mo_fuse){.residual = -1} : &node->fuse);
     c->gated = v->gate;
     c->gate_bytes = c->gated ? c->ocb * c->tile.w_block : 0;
     if (!fill_taps(binder->region, c))
         return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
-    int rc = mo_pack_weights(packings[kind], binder->graph, node, binder->region, &step->weights, &step->bias,
-                             err);
-    if (rc) return rc;
-    step->packing = packings[kind];
     step->run = mo_conv_walk_run;
-    step->kernel = names[binder->isa];
     step->kind = "generic";
     step->params = c;
-    describe(v, c, step);
+    describe(v, c, small, step);
     return MOIRE_OK;
+}
+
+int mo_conv_walk_bind(const struct mo_binder *binder, const struct mo_node *node, const struct mo_conv *v,
+                      enum mo_conv_kind kind, const char *const names[MO_ISA_COUNT], struct mo_step *step,
+                      moire_error *err) {
+    static const enum mo_packing packings[] = {MO_PACK_CONV16, MO_PACK_FIRST16, MO_PACK_DW16};
+    int rc = mo_conv_walk_plan(binder, node, v, kind, NULL, step, err);
+    if (!rc)
+        rc = mo_pack_weights(packings[kind], binder->graph, node, binder->region, &step->weights, &step->bias,
+                             err);
+    step->packing = packings[kind];
+    step->kernel = names[binder->isa];
+    return rc;
 }

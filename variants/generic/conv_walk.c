@@ -28,36 +28,47 @@ static void clip_rows(const struct mo_conv_walk *c, struct spot *s) {
 
 /* The window can be read in place: all columns inside, and rows inside or clippable. */
 static bool in_place(const struct mo_conv_walk *c, const struct spot *s) {
+    if (c->small && !c->small->dot) return false;
     if (s->window) return true;
     if (s->ix < 0 || s->ix + (s->cols - 1) * c->sw + (c->kw - 1) * c->dw >= c->w) return false;
-    if (c->kind == MO_CONV_DEPTHWISE || (s->rows == 1 && c->kind == MO_CONV_BLOCKED)) return true;
+    bool clips = !c->small || c->small->zero == 0; /* rows outside hold zeros */
+    if (c->kind == MO_CONV_DEPTHWISE || (s->rows == 1 && c->kind == MO_CONV_BLOCKED && clips)) return true;
     return s->iy >= 0 && s->iy + (s->rows - 1) * c->sh + (c->kh - 1) * c->dh < c->h;
 }
 
 /* Depthwise: the kernel for a window that begins `left` columns before the image and ends `right` behind it;
  * NULL: there is none. */
 static mo_tile_fn *window_fn(const struct mo_conv_walk *c, const struct spot *s) {
+    if (c->side >= 0 && c->small) return c->tiles->window[c->side][s->cols][c->stride][0][0]; /* of a copy */
     int64_t left = s->ix < 0 ? -s->ix : 0, end = s->ix + (s->cols - 1) * c->sw + c->kw;
     int64_t right = end > c->w ? end - c->w : 0;
     if (c->side < 0 || left > MO_TILE_OVERHANG || right > MO_TILE_OVERHANG) return NULL;
     return c->tiles->window[c->side][s->cols][c->stride][left][right];
 }
 
+/* What padding is in a copy: the byte that stands for zero, or zeros. */
+static int filler(const struct mo_conv_walk *c) {
+    return c->small && c->small->dot ? c->small->zero : 0;
+}
+
 static void copy_row(const struct mo_conv_walk *c, char *to, const char *from, int64_t ix, int64_t cols) {
     int64_t skip = ix < 0 ? -ix : 0, n = c->w - ix < cols ? c->w - ix : cols;
     if (skip > cols) skip = cols;
     if (n < skip) n = skip;
-    if (c->element == 64) {
+    if (c->element == 64 && !c->small) {
         c->tiles->copy(to, from + (ix + skip) * 64 * (n > skip), skip, n - skip, cols - n);
         return;
     }
-    memset(to, 0, (size_t)(skip * c->element));
-    memcpy(to + skip * c->element, from + (ix + skip) * c->element * (n > skip),
-           (size_t)((n - skip) * c->element));
-    memset(to + n * c->element, 0, (size_t)((cols - n) * c->element));
+    from += (ix + skip) * c->pixel * (n > skip);
+    memset(to, filler(c), (size_t)(skip * c->element));
+    if (c->element != c->pixel)
+        c->small->widen((const uint8_t *)from, c->small->zero, (float *)(to + skip * 64), (n - skip) * 16);
+    else
+        memcpy(to + skip * c->element, from, (size_t)((n - skip) * c->element));
+    memset(to + n * c->element, filler(c), (size_t)((cols - n) * c->element));
 }
 
-/* A zero-padded copy of the tile's window: [plane][row][copy_cols].  A tile of one row copies the kh rows it
+/* A padded copy of the tile's window: [plane][row][copy_cols].  A tile of one row copies the kh rows it
  * reads; a tile of several the whole span. */
 static void copy_window(const struct mo_conv_walk *c, const struct spot *s, const char *x, char *to) {
     int64_t cols = (s->cols - 1) * c->sw + (c->kw - 1) * c->dw + 1;
@@ -68,9 +79,9 @@ static void copy_window(const struct mo_conv_walk *c, const struct spot *s, cons
             char *row = to + (plane * c->copy_rows + r) * row_bytes;
             int64_t iy = s->iy + r * step;
             if (iy < 0 || iy >= c->h)
-                memset(row, 0, (size_t)(cols * c->element));
+                memset(row, filler(c), (size_t)(cols * c->element));
             else
-                copy_row(c, row, x + (plane * c->h + iy) * c->w * c->element, s->ix, cols);
+                copy_row(c, row, x + (plane * c->h + iy) * c->w * c->pixel, s->ix, cols);
         }
 }
 
@@ -80,6 +91,17 @@ static mo_tile_fn *tile_fn(const struct mo_conv_walk *c, const struct spot *s) {
     if (c->kind == MO_CONV_DEPTHWISE) return c->tiles->depthwise[s->cols][c->stride];
     if (s->rows == 2) return c->tiles->conv2[s->blocks][s->cols][c->stride];
     return c->tiles->conv[s->blocks][s->cols][c->stride];
+}
+
+/* A tile's sums, to the output at y. */
+static void convert(const struct mo_conv_walk *c, const struct spot *s, const struct mo_tile *t, char *y) {
+    const struct mo_conv_small *small = c->small;
+    int64_t channel = (s->group * c->ocb + s->block) * 16;
+    for (int b = 0; b < s->blocks; b++, channel += 16)
+        for (int64_t r = 0; r < s->rows; r++)
+            small->requantize(&small->requant, t->y + b * t->y_block + r * t->y_row, small->factor + channel,
+                              small->bias + channel, s->cols,
+                              y + (b * c->oh * c->ow + r * c->ow) * c->y_pixel, c->y_pixel);
 }
 
 static void finish(const struct mo_conv_walk *c, const struct spot *s, const struct mo_tile *t,
@@ -148,6 +170,10 @@ static void run_copied(const struct mo_conv_walk *c, struct spot *s, struct mo_t
     t->x_outer = c->copy_rows * c->copy_cols * c->element;
     t->x_row = c->sh * c->copy_cols * c->element;
     t->repeat = s->rows;
+    if (s->window) { /* all of its rows, and one after the other where only those were copied */
+        t->n_outer = c->kh;
+        t->x_outer = (c->rows == 1 ? 1 : c->dh) * c->copy_cols * c->element;
+    }
     tile_fn(c, s)(t);
 }
 
@@ -155,22 +181,28 @@ static void run_tile(const struct mo_conv_walk *c, const struct mo_kargs *args, 
                      char *scratch) {
     struct mo_tile t = c->tile;
     int64_t first = s->group * c->ocb + s->block, pixel = s->row * c->ow + s->col;
-    int64_t at = s->image * args->out_image[0] + (first * c->oh * c->ow + pixel) * 64;
+    int64_t at = s->image * args->out_image[0] + (first * c->oh * c->ow + pixel) * c->y_pixel;
     const char *res = args->residual;
     if (res) res += s->image * args->residual_image + (first * c->oh * c->ow + pixel) * 64;
-    t.y = (char *)args->out[0] + at;
+    char *y = (char *)args->out[0] + at;
+    t.y = y;
+    if (c->small) {
+        t.y = scratch + c->small->sums_at;
+        t.y_row = s->cols * 64, t.y_block = s->rows * t.y_row;
+    }
     t.res = c->act != MO_ACT_NONE && c->res_late ? NULL : res;
     t.bias = args->bias + first * 16;
     t.w = (const char *)args->weights + first * t.w_block;
     int64_t in_plane = c->kind == MO_CONV_DEPTHWISE ? first : s->group * c->planes;
     const char *x =
-        (const char *)args->in[0] + s->image * args->in_image[0] + in_plane * c->h * c->w * c->element;
+        (const char *)args->in[0] + s->image * args->in_image[0] + in_plane * c->h * c->w * c->pixel;
     s->iy = s->row * c->sh - c->pt, s->ix = s->col * c->sw - c->pl;
     s->window = window_fn(c, s);
     if (in_place(c, s))
         run_in_place(c, s, &t, x);
     else
         run_copied(c, s, &t, x, scratch);
+    if (c->small) convert(c, s, &t, y);
     if (c->act != MO_ACT_NONE) finish(c, s, &t, res);
 }
 

@@ -2,6 +2,10 @@
  * conv_walk.h - what the built-in convolution kernels know about a bound layer: the grid of output tiles, the
  * offsets of the filter taps, and how work is cut into units.
  *
+ * A layer of 8-bit numbers (moire.QConv) has tiles that add up int32 where the machine has an instruction for
+ * that; else its windows are copied as floats, which are summed exactly up to 2^24.  Either way a tile's sums
+ * go to scratch first, and from there, converted, to the output.
+ *
  * Tiles are numbered row by row.  A unit is a run of consecutive tiles of one image and one or two blocks of
  * output channels.  Tiles whose window lies inside the image read the input in place (rows above and below
  * are clipped by taking fewer taps); the others read a zero-padded copy of their window in the caller's
@@ -9,9 +13,21 @@
 #ifndef MO_CONV_WALK_H
 #define MO_CONV_WALK_H
 #include "variants/conv_geometry.h"
+#include "variants/requant.h"
 #include "variants/tiles.h"
 
 enum mo_conv_kind { MO_CONV_BLOCKED, MO_CONV_FIRST, MO_CONV_DEPTHWISE };
+
+/* What a layer of 8-bit numbers has besides. */
+struct mo_conv_small {
+    bool dot; /* tiles read bytes; else floats made of them */
+    int zero; /* of x: what padding holds */
+    struct mo_requant requant;
+    const float *factor, *bias; /* by output channel, padded to blocks */
+    int64_t sums_at;            /* where in scratch a tile's sums are */
+    mo_requantize_fn *requantize;
+    mo_widen_fn *widen;
+};
 
 struct mo_conv_walk {
     enum mo_conv_kind kind;
@@ -19,7 +35,11 @@ struct mo_conv_walk {
     int stride; /* MO_TILE_S* */
     int side;   /* depthwise: index of the window kernels (tiles.h), or -1 */
     int64_t n, groups, h, w, oh, ow, kh, kw, sh, sw, dh, dw, pt, pl;
-    int64_t element;             /* bytes of a pixel: 64, or 4 in a plain input */
+    const struct mo_conv_small *small; /* NULL: a layer of floats */
+    int64_t pixel;               /* bytes of an input pixel: 64, 16 if it holds bytes, 4 in a plain input */
+    int64_t element;             /* the same of a pixel that tiles read: 64 where bytes become floats */
+    int64_t y_pixel;             /* bytes of an output pixel: 64 or 16 */
+    int64_t tap_bytes;           /* of one filter tap's weights, for a block of inputs and one of outputs */
     int64_t planes;              /* blocks (or channels) of one group's input */
     int64_t ocb;                 /* output blocks of a group */
     int blocks;                  /* output blocks of a tile */
@@ -40,8 +60,13 @@ struct mo_conv_walk {
 
 mo_kernel mo_conv_walk_run;
 
-/* Fills a step for the layer; `flat`: no pads, 1x1, stride 1: rows are joined into one. */
+/* Fills a step for the layer.  Rows of 1x1 filters without pads and strides are joined into one. */
 int mo_conv_walk_bind(const struct mo_binder *binder, const struct mo_node *node, const struct mo_conv *conv,
                       enum mo_conv_kind kind, const char *const names[MO_ISA_COUNT], struct mo_step *step,
+                      moire_error *err);
+/* The plan of the walk alone, without weights; `small` as in the struct.  MOIRE_EUNSUPPORTED: a window would be
+ * absurdly large. */
+int mo_conv_walk_plan(const struct mo_binder *binder, const struct mo_node *node, const struct mo_conv *conv,
+                      enum mo_conv_kind kind, struct mo_conv_small *small, struct mo_step *step,
                       moire_error *err);
 #endif

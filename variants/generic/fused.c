@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fused.c - binds moire.Fused: a program of pointwise operators over broadcast operands.
  *
- * In MO_C16 all operands are fp32; the kernel clears the padding. */
+ * In MO_C16 all operands are fp32 or bytes; the kernel clears the padding of floats. */
 #include "variants/generic/broadcast.h"
 
 static const struct mo_tensor *value_input(const struct mo_graph *g, const struct mo_node *node, int i) {
@@ -37,10 +37,10 @@ static bool keeps_finite(const struct mo_graph *g, const struct mo_node *node,
 
 static bool blocked(const struct mo_graph *g, const struct mo_node *node, const struct mo_fused *f) {
     const struct mo_tensor *y = mo_node_out(g, node, 0);
-    if (y->dtype != MOIRE_F32 || y->shape.rank < 3) return false;
+    if (!(mo_f32(y) || mo_eight_bits(y)) || y->shape.rank < 3) return false;
     for (int i = 0; i < node->n_in; i++) {
         const struct mo_tensor *t = mo_node_in(g, node, i);
-        if (!mo_f32(t)) return false;
+        if (!mo_f32(t) && (t->data || !mo_eight_bits(t))) return false;
         if (t->data && !mo_is_scalar(t) && !mo_is_per_channel(t, y)) return false;
         if (!t->data && (t->shape.rank != y->shape.rank || t->shape.d[1] != y->shape.d[1])) return false;
     }
@@ -138,7 +138,7 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     struct mo_fused_params p = {.images = 1, .out_dtype = y->dtype};
     struct mo_broadcast s = {.operands = node->n_in};
     int64_t d[MO_MAX_DIMS], stride[MO_FUSED_INPUTS][MO_MAX_DIMS];
-    p.padding = mo_padding_of(y);
+    if (y->dtype == MOIRE_F32) p.padding = mo_padding_of(y);
     bool in_blocks = y->layout == MO_C16, dense = mo_dense(g, y) && !p.padding.used;
     if (!mo_fused_read(node, &p.program) || (in_blocks && !(layouts(g, node) & MO_CAN_C16)))
         return MOIRE_EUNSUPPORTED;

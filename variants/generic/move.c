@@ -8,7 +8,8 @@ enum { BYTES_PER_UNIT = 32768, PIXELS_PER_UNIT = 256, MAX_BOXES = 2 * MOIRE_MAX_
 
 static unsigned reorder_layouts(const struct mo_graph *g, const struct mo_node *node) {
     const struct mo_tensor *x = mo_node_in(g, node, 0), *y = mo_node_out(g, node, 0);
-    if (!mo_node_is_ours(node, "Reorder") || !mo_f32(x) || !mo_f32(y) || x->shape.rank < 3) return 0;
+    if (!mo_node_is_ours(node, "Reorder") || !(mo_f32(x) || mo_eight_bits(x))) return 0;
+    if (!y || y->dtype != x->dtype || y->dynamic || x->shape.rank < 3) return 0;
     return mo_shape_equal(&x->shape, &y->shape) ? MO_CAN_ENTER | MO_CAN_LEAVE : 0;
 }
 
@@ -16,7 +17,7 @@ static int reorder_bind(const struct mo_binder *binder, const struct mo_node *no
                         moire_error *err) {
     const struct mo_tensor *x = mo_node_in(binder->graph, node, 0), *y = mo_node_out(binder->graph, node, 0);
     if (x->layout == y->layout) return MOIRE_EUNSUPPORTED;
-    struct mo_reorder_params p = {.channels = x->shape.d[1], .to_blocked = y->layout == MO_C16};
+    struct mo_reorder_params p = {.channels = x->shape.d[1], .to_blocked = y->layout == MO_C16, .bytes = !mo_f32(x)};
     p.blocks = (p.channels + 15) / 16;
     p.area = mo_span(x, 2, x->shape.rank);
     p.chunk = p.area < PIXELS_PER_UNIT ? p.area : PIXELS_PER_UNIT;

@@ -19,10 +19,17 @@ static bool is_global(const struct mo_graph *g, const struct mo_node *node) {
            spatial_mean(g, node);
 }
 
+/* A maximum of bytes. */
+static bool of_bytes(const struct mo_graph *g, const struct mo_node *node) {
+    const struct mo_tensor *x = mo_node_in(g, node, 0), *y = mo_node_out(g, node, 0);
+    return mo_node_is(node, "MaxPool") && mo_eight_bits(x) && x->dtype == MOIRE_U8 && y &&
+           node->fuse.act == MO_ACT_NONE;
+}
+
 static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {
     const struct mo_tensor *x = mo_node_in(g, node, 0), *y = mo_node_out(g, node, 0);
     struct mo_window2 window;
-    if (!mo_f32(x) || !mo_f32(y) || mo_shape_count(&y->shape) < 1 || x->shape.rank < 3 || x->shape.rank > 4 ||
+    if (!((mo_f32(x) && mo_f32(y)) || of_bytes(g, node)) || mo_shape_count(&y->shape) < 1 || x->shape.rank < 3 || x->shape.rank > 4 ||
         node->fuse.residual >= 0)
         return 0;
     if (is_global(g, node)) {
@@ -56,7 +63,8 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     p.h = w.h, p.w = w.w, p.oh = w.oh, p.ow = w.ow, p.kh = w.kh, p.kw = w.kw, p.sh = w.sh, p.sw = w.sw;
     p.dh = w.dh, p.dw = w.dw, p.pt = w.pt, p.pl = w.pl, p.pb = w.pb, p.pr = w.pr;
     step->scratch_bytes = p.w * p.lanes * 4;
-    return mo_bound(step, mo_simd_of(binder->isa)->pool, "pool", mo_keep(binder, &p, sizeof p),
+    const struct mo_simd_table *simd = mo_simd_of(binder->isa);
+    return mo_bound(step, x->dtype == MOIRE_U8 ? simd->pool_bytes : simd->pool, "pool", mo_keep(binder, &p, sizeof p),
                     x->shape.d[0] * p.planes * p.oh, err);
 }
 

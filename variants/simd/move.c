@@ -33,6 +33,19 @@ static void to_plain(const float *y, float *x, int64_t area, int64_t n, int64_t 
             x[c * area + i] = y[i * 16 + c];
 }
 
+/* The same for bytes, which are few. */
+static void bytes_to_blocked(const uint8_t *x, uint8_t *restrict y, int64_t area, int64_t n, int64_t valid) {
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t c = 0; c < 16; c++)
+            y[i * 16 + c] = c < valid ? x[c * area + i] : 0;
+}
+
+static void bytes_to_plain(const uint8_t *y, uint8_t *restrict x, int64_t area, int64_t n, int64_t valid) {
+    for (int64_t c = 0; c < valid; c++)
+        for (int64_t i = 0; i < n; i++)
+            x[c * area + i] = y[i * 16 + c];
+}
+
 void MO_SIMD(reorder)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
     const struct mo_reorder_params *p = args->params;
     (void)scratch;
@@ -41,13 +54,17 @@ void MO_SIMD(reorder)(const struct mo_kargs *args, int64_t begin, int64_t end, v
         int64_t image = unit / p->chunks / p->blocks,
                 n = p->area - first < p->chunk ? p->area - first : p->chunk;
         int64_t valid = p->channels - block * 16 < 16 ? p->channels - block * 16 : 16;
-        const float *in = (const float *)((const char *)args->in[0] + image * args->in_image[0]);
-        float *out = (float *)((char *)args->out[0] + image * args->out_image[0]);
+        const void *in = (const char *)args->in[0] + image * args->in_image[0];
+        void *out = (char *)args->out[0] + image * args->out_image[0];
         int64_t plain = block * 16 * p->area + first, blocked = (block * p->area + first) * 16;
-        if (p->to_blocked)
-            to_blocked(in + plain, out + blocked, p->area, n, valid);
+        if (p->bytes && p->to_blocked)
+            bytes_to_blocked((const uint8_t *)in + plain, (uint8_t *)out + blocked, p->area, n, valid);
+        else if (p->bytes)
+            bytes_to_plain((const uint8_t *)in + blocked, (uint8_t *)out + plain, p->area, n, valid);
+        else if (p->to_blocked)
+            to_blocked((const float *)in + plain, (float *)out + blocked, p->area, n, valid);
         else
-            to_plain(in + blocked, out + plain, p->area, n, valid);
+            to_plain((const float *)in + blocked, (float *)out + plain, p->area, n, valid);
     }
 }
 

@@ -166,6 +166,7 @@ struct mo_pool_params {
 struct mo_reorder_params {
     int64_t channels, blocks, area, chunk, chunks;
     bool to_blocked;
+    bool bytes; /* elements are 8 bits, else floats */
 };
 
 /* copy: boxes of elements between strided places; the last dimension of `out` is contiguous in out.
@@ -193,6 +194,7 @@ struct mo_lanes {
 };
 struct mo_concat_params {
     int64_t area, blocks, chunk, chunks;
+    int64_t element; /* bytes of a lane: 4 or 1 */
     const int *first; /* of every block: its first run; blocks + 1 entries */
     const struct mo_lanes *runs;
 };

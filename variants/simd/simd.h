@@ -8,6 +8,7 @@
 #ifndef MO_SIMD_H
 #define MO_SIMD_H
 #include "variants/kernel.h"
+#include "variants/requant.h"
 
 /* Every kernel of a table.  Adding one = a row here, its function, its binder. */
 #define MO_SIMD_KERNELS(X)                                                                                   \
@@ -22,6 +23,7 @@
     X(layernorm)                                                                                             \
     X(reduce)                                                                                                \
     X(pool)                                                                                                  \
+    X(pool_bytes)                                                                                            \
     X(reorder)                                                                                               \
     X(copy)                                                                                                  \
     X(concat)                                                                                                \
@@ -31,7 +33,10 @@
     X(deconv_narrow)                                                                                         \
     X(deconv)
 
+/* Beside the kernels, what the walk of a convolution calls. */
 struct mo_simd_table {
+    mo_requantize_fn *requantize;
+    mo_widen_fn *widen;
 #define MO_SIMD_FIELD(name) mo_kernel *name;
     MO_SIMD_KERNELS(MO_SIMD_FIELD)
 #undef MO_SIMD_FIELD
@@ -46,6 +51,8 @@ const struct mo_simd_table *mo_simd_of(enum mo_isa isa);
 #define MO_SIMD(name)              MO_SIMD_NAME(name, MO_ISA_LEVEL)
 #define MO_SIMD_DECLARE(name)      mo_kernel MO_SIMD(name);
 MO_SIMD_KERNELS(MO_SIMD_DECLARE)
+mo_requantize_fn MO_SIMD(requantize);
+mo_widen_fn MO_SIMD(widen);
 #undef MO_SIMD_DECLARE
 #endif
 #endif

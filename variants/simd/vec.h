@@ -41,6 +41,12 @@ static inline __attribute__((always_inline)) vec_value vec_larger(vec_value a, v
     __asm__("vmaxps %2, %1, %0" : "=v"(x) : "v"(a), "v"(b));
     return x;
 }
+/* a < b ? a : b */
+static inline __attribute__((always_inline)) vec_value vec_smaller(vec_value a, vec_value b) {
+    vec_value x;
+    __asm__("vminps %2, %1, %0" : "=v"(x) : "v"(a), "v"(b));
+    return x;
+}
 #else
 static inline vec_value vec_mac(vec_value a, vec_value w, vec_value x) {
     return a + w * x;
@@ -50,6 +56,10 @@ static inline vec_value vec_broadcast(const float *p) {
 }
 static inline vec_value vec_larger(vec_value a, vec_value b) {
     ivec mine = a > b;
+    return (vec_value)(((ivec)a & mine) | ((ivec)b & ~mine));
+}
+static inline __attribute__((always_inline)) vec_value vec_smaller(vec_value a, vec_value b) {
+    ivec mine = a < b;
     return (vec_value)(((ivec)a & mine) | ((ivec)b & ~mine));
 }
 #endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * qconv.c - binds moire.QConv: convolutions of 8-bit numbers, by tiles of bytes where the machine multiplies
+ * these, else by those of floats; depthwise ones always by floats, since each input is multiplied once. */
+#include "variants/generic/bind.h"
+#include "variants/generic/conv_walk.h"
+
+#include <math.h>
+
+static unsigned layouts(const struct mo_graph *graph, const struct mo_node *node) {
+    struct mo_conv c;
+    struct mo_qconv q;
+    return mo_qconv_geometry(graph, node, &c, &q) ? MO_CAN_C16 : 0;
+}
+
+/* Bounds of the output, in its steps: those of the type, and of an activation that is nothing else. */
+static void set_bounds(struct mo_requant *r, const struct mo_qconv *q, const struct mo_fuse *fuse) {
+    bool bytes = q->to != MOIRE_F32;
+    float steps = bytes ? 1 / q->y_scale : 1;
+    float low = q->to == MOIRE_I8 ? -128 : 0;
+    r->lo = bytes ? low - (float)q->y_zero : -INFINITY;
+    r->hi = bytes ? low + 255 - (float)q->y_zero : INFINITY;
+    if (fuse->act == MO_ACT_RELU) r->lo = fmaxf(r->lo, 0);
+    if (fuse->act != MO_ACT_CLIP) return;
+    r->hi = fminf(r->hi, fmaxf(r->lo, fuse->b * steps));
+    r->lo = fminf(r->hi, fmaxf(r->lo, fuse->a * steps));
+}
+
+static void set_requant(struct mo_requant *r, const struct mo_qconv *q, const struct mo_fuse *fuse, bool ints) {
+    bool clamp = fuse->act == MO_ACT_NONE || fuse->act == MO_ACT_RELU || fuse->act == MO_ACT_CLIP;
+    *r = (struct mo_requant){.ints = ints,
+                             .to = q->to,
+                             .act = clamp ? MO_ACT_NONE : fuse->act,
+                             .a = fuse->a,
+                             .b = fuse->b,
+                             .steps = q->to == MOIRE_F32 || clamp ? 1 : 1 / q->y_scale,
+                             .zero = q->y_zero};
+    set_bounds(r, q, fuse);
+}
+
+/* By output channel in padded blocks: a factor, a bias, and where sums start. */
+static bool set_channels(const struct mo_binder *binder, const struct mo_node *node, const struct mo_conv *c,
+                         const struct mo_qconv *q, struct mo_conv_small *small, const int32_t *sums,
+                         struct mo_step *step) {
+    int64_t blocks = c->depthwise ? (c->o + 15) / 16 : c->groups * c->ocb;
+    float *factor = mo_region_array(binder->region, (size_t)blocks * 16, sizeof *factor);
+    float *bias = mo_region_array(binder->region, (size_t)blocks * 16, sizeof *bias);
+    int32_t *start = mo_region_array(binder->region, (size_t)blocks * 16, sizeof *start);
+    if (!factor || !bias || !start) return false;
+    const float *f = mo_node_in(binder->graph, node, MO_QCONV_FACTOR)->data;
+    const float *b = c->bias ? c->bias->data : NULL;
+    float steps = small->requant.act == MO_ACT_NONE && q->to != MOIRE_F32 ? 1 / q->y_scale : 1;
+    for (int64_t o = 0; o < c->o; o++) {
+        factor[o] = f[o] * steps;
+        bias[o] = b ? b[o] * steps : 0;
+    }
+    for (int64_t i = 0; sums && i < blocks * 16; i++)
+        start[i] = -q->x_zero * sums[i];
+    small->factor = factor, small->bias = bias;
+    step->bias = (const float *)start; /* zero is the same in both types */
+    return true;
+}
+
+static enum mo_packing packing_of(const struct mo_conv *c, bool dot) {
+    if (c->depthwise) return MO_PACK_DW16;
+    return !dot ? MO_PACK_CONV16 : c->c <= 4 ? MO_PACK_NARROW16 : MO_PACK_DOT16;
+}
+
+static int bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
+                moire_error *err) {
+    static const char *const names[MO_ISA_COUNT] = MO_LEVEL_NAMES("qconv"),
+                                   *const depthwise[MO_ISA_COUNT] = MO_LEVEL_NAMES("qconv depthwise");
+    const struct mo_simd_table *simd = mo_simd_of(binder->isa);
+    struct mo_conv c;
+    struct mo_qconv q;
+    if (!mo_qconv_geometry(binder->graph, node, &c, &q) || c.x->layout != MO_C16 || c.y->layout != MO_C16)
+        return MOIRE_EUNSUPPORTED;
+    bool narrow = c.c <= 4 && c.groups == 1 && c.merge == 1;
+    struct mo_conv_small *small = mo_region_alloc(binder->region, sizeof *small);
+    if (!small) return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
+    small->dot = !c.depthwise && (c.c > 4 || narrow) && mo_dot_tiles_of(binder->isa, narrow);
+    small->zero = q.x_zero;
+    small->requantize = simd->requantize, small->widen = simd->widen;
+    set_requant(&small->requant, &q, &node->fuse, small->dot);
+    enum mo_conv_kind kind = c.depthwise ? MO_CONV_DEPTHWISE : MO_CONV_BLOCKED;
+    int rc = mo_conv_walk_plan(binder, node, &c, kind, small, step, err);
+    if (rc) return rc;
+    const int32_t *sums;
+    step->packing = packing_of(&c, small->dot);
+    step->kernel = small->dot ? "qconv vnni" : (c.depthwise ? depthwise : names)[binder->isa];
+    rc = mo_pack_small(step->packing, binder->graph, node, binder->region, &step->weights, &sums, err);
+    if (rc) return rc;
+    if (!set_channels(binder, node, &c, &q, small, sums, step))
+        return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
+    return MOIRE_OK;
+}
+
+extern const struct mo_family mo_family_qconv;
+const struct mo_family mo_family_qconv = {"qconv", layouts, bind};

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * requant.h - from the sums of a layer of 8-bit numbers to its output, 16 channels of a pixel at a time. */
+#ifndef MO_REQUANT_H
+#define MO_REQUANT_H
+#include "runtime/graph/graph.h"
+
+/* With sum s of channel o:  v = act(s * factor[o] + bias[o]),  y = v * steps, clamped into [lo, hi], rounded to
+ * even, + zero.  Where the activation is none, relu or a clip it is part of [lo, hi], and factor and bias have
+ * `steps` in them (`act` is NONE, `steps` 1).  A float32 output is clamped only. */
+struct mo_requant {
+    bool ints; /* sums are int32; else floats that are whole numbers */
+    moire_dtype to;
+    enum mo_act act;
+    float a, b;
+    float steps, lo, hi;
+    int zero;
+};
+
+/* `pixels` of 16 sums each, one after the other; outputs y_pixel bytes apart. */
+typedef void mo_requantize_fn(const struct mo_requant *q, const void *sums, const float *factor,
+                              const float *bias, int64_t pixels, char *y, int64_t y_pixel);
+/* n bytes, less `zero`, as floats. */
+typedef void mo_widen_fn(const uint8_t *from, int zero, float *to, int64_t n);
+#endif

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * pool_bytes.c - the maximum of uint8 over windows, in both layouts: down the columns, then along the line. */
+#include "variants/simd/math.h"
+#include "variants/simd/params.h"
+#include "variants/simd/simd.h"
+
+static inline __attribute__((always_inline)) uint8_t larger(uint8_t a, uint8_t b) {
+    return a > b ? a : b;
+}
+
+/* First tap and one past the last that lie in [0, size). */
+static void clip(int64_t start, int64_t taps, int64_t dilation, int64_t size, int64_t *lo, int64_t *hi) {
+    *lo = start < 0 ? (-start + dilation - 1) / dilation : 0;
+    *hi = start >= size ? 0 : (size - start + dilation - 1) / dilation;
+    if (*hi > taps) *hi = taps;
+    if (*lo > *hi) *lo = *hi;
+}
+
+static void join_rows(const struct mo_pool_params *p, const uint8_t *x, uint8_t *restrict line, int64_t y0) {
+    const int64_t n = p->w * p->lanes;
+    int64_t lo, hi;
+    clip(y0, p->kh, p->dh, p->h, &lo, &hi);
+    memset(line, 0, (size_t)n);
+    for (int64_t k = lo; k < hi; k++) {
+        const uint8_t *row = x + (y0 + k * p->dh) * n;
+        for (int64_t i = 0; i < n; i++)
+            line[i] = larger(line[i], row[i]);
+    }
+}
+
+static inline __attribute__((always_inline)) void join_line(const struct mo_pool_params *p,
+                                                            const uint8_t *line, uint8_t *y,
+                                                            const int64_t lanes) {
+    for (int64_t i = 0; i < p->ow; i++) {
+        uint8_t most[16] = {0};
+        int64_t x0 = i * p->sw - p->pl, lo, hi;
+        clip(x0, p->kw, p->dw, p->w, &lo, &hi);
+        for (int64_t k = lo; k < hi; k++) {
+            uint8_t tap[16];
+            memcpy(tap, line + (x0 + k * p->dw) * lanes, (size_t)lanes);
+            for (int64_t l = 0; l < lanes; l++)
+                most[l] = larger(most[l], tap[l]);
+        }
+        memcpy(y + i * lanes, most, (size_t)lanes);
+    }
+}
+
+void MO_SIMD(pool_bytes)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
+    const struct mo_pool_params *p = args->params;
+    for (int64_t unit = begin; unit < end; unit++) {
+        int64_t row = unit % p->oh, plane = unit / p->oh % p->planes, image = unit / p->oh / p->planes;
+        const uint8_t *x =
+            (const uint8_t *)args->in[0] + image * args->in_image[0] + plane * p->h * p->w * p->lanes;
+        uint8_t *y = (uint8_t *)args->out[0] + image * args->out_image[0] +
+                     (plane * p->oh + row) * p->ow * p->lanes;
+        join_rows(p, x, scratch, row * p->sh - p->pt);
+        if (p->lanes == 16)
+            join_line(p, scratch, y, 16);
+        else
+            join_line(p, scratch, y, 1);
+    }
+}
