@@ -5,7 +5,7 @@
 #include "codegen/emit/emit.h"
 #include "variants/tiles.h"
 
-enum kind { CONV, FIRST, DEPTHWISE, KINDS, DOT = KINDS, DOT_NARROW, ALL_KINDS };
+enum kind { CONV, FIRST, DEPTHWISE, KINDS, DOT = KINDS, DOT_DEPTHWISE, DOT_NARROW, ALL_KINDS };
 
 static const struct {
     const char *name;
@@ -17,7 +17,12 @@ static const struct {
                       {"first", 1, 1, 4, false},
                       {"dw", 1, 1, 64, false},
                       {"dot", 4, 4, 16, true},
+                      {"dotdw", 1, 1, 16, true},
                       {"narrow", 1, 1, 16, true}};
+
+static bool is_depthwise(enum kind kind) {
+    return kind == DEPTHWISE || kind == DOT_DEPTHWISE;
+}
 
 static const long strides[MO_TILE_STRIDES] = {1, 2, 0};
 
@@ -101,19 +106,20 @@ static void emit_tile(FILE *out, enum kind kind, const struct mo_mac *m, int str
     tile_name(out, kind, m, stride);
     fputs("(const struct mo_tile *a) {\n", out);
     emit_registers(out, m, true, kinds[kind].dot);
-    if (kind == DEPTHWISE) fputs("    for (i64 rep = a->repeat; rep > 0; rep--) {\n", out);
+    if (is_depthwise(kind)) fputs("    for (i64 rep = a->repeat; rep > 0; rep--) {\n", out);
     mo_mac_start(out, m, 4, "b");
     emit_loops(out, kind, m);
     emit_finish(out, m, kinds[kind].dot);
     if (kind == DEPTHWISE)
         fputs("    x += a->x_row, y += a->y_row, res += res ? a->y_row : 0;\n    }\n", out);
+    if (kind == DOT_DEPTHWISE) fputs("    x += a->x_row, y += a->y_row;\n    }\n", out);
     fputs("}\n\n", out);
 }
 
 /* Calls fn for every tile the instruction set has registers for. */
 static void each_tile(FILE *out, const struct mo_emit_isa *isa, enum kind kind, int rows,
                       void (*fn)(FILE *, enum kind, const struct mo_mac *, int)) {
-    int blocks_max = kind == DEPTHWISE ? 1 : MO_TILE_BLOCKS;
+    int blocks_max = is_depthwise(kind) ? 1 : MO_TILE_BLOCKS;
     int cols_max = rows == 2 ? MO_TILE_ROW2 : MO_TILE_PIXELS;
     for (int blocks = 1; blocks <= blocks_max; blocks++)
         for (int cols = rows == 2 ? 3 : 1; cols <= cols_max; cols++)
@@ -124,7 +130,7 @@ static void each_tile(FILE *out, const struct mo_emit_isa *isa, enum kind kind, 
                                    .cols = cols,
                                    .fold = isa->folds && (blocks == 1 || kind == FIRST),
                                    .px = strides[s] * kinds[kind].element,
-                                   .vector_x = kind == DEPTHWISE,
+                                   .vector_x = is_depthwise(kind),
                                    .ahead = kind == CONV || kind == DOT ? "ahead" : NULL};
                 if (blocks > 1 && isa->vectors > 1)
                     continue; /* two blocks pay only when a block is one vector */
@@ -133,9 +139,9 @@ static void each_tile(FILE *out, const struct mo_emit_isa *isa, enum kind kind, 
 }
 
 static void emit_row(FILE *out, enum kind kind, const struct mo_mac *m, int stride) {
-    static const char *const fields[ALL_KINDS] = {"conv", "first", "depthwise", "conv", "conv"};
+    static const char *const fields[ALL_KINDS] = {"conv", "first", "depthwise", "conv", "depthwise", "conv"};
     fprintf(out, "    .%s%s", fields[kind], m->rows == 2 ? "2" : "");
-    if (kind != DEPTHWISE) fprintf(out, "[%d]", m->blocks);
+    if (!is_depthwise(kind)) fprintf(out, "[%d]", m->blocks);
     fprintf(out, "[%d][%d] = ", m->cols, stride);
     tile_name(out, kind, m, stride);
     fputs(",\n", out);
@@ -251,21 +257,28 @@ static void emit_table(FILE *out, const struct mo_emit_isa *isa) {
     fputs("    .copy = copy,\n    .gate = gate_rows,\n    .activate = activate,\n};\n", out);
 }
 
-/* The tiles of a set with a dot product: whole blocks of channels, and inputs of at most four channels. */
+static void each_dot_tile(FILE *out, const struct mo_emit_isa *isa, enum kind kind,
+                          void (*fn)(FILE *, enum kind, const struct mo_mac *, int)) {
+    for (int rows = 1; rows <= 2 - is_depthwise(kind); rows++)
+        each_tile(out, isa, kind, rows, fn);
+}
+
+/* The tiles of a set with a dot product: whole blocks of channels, depthwise, and inputs of at most four
+ * channels. */
 static int emit_dot(FILE *out, const struct mo_emit_isa *isa) {
     fprintf(out, "/* Written by tools/emit-generic.c: the built-in micro-kernels of bytes for %s. */\n"
                  "#include \"variants/tiles.h\"\n\n",
             isa->name);
     mo_emit_vectors(out, isa);
     for (int kind = DOT; kind < ALL_KINDS; kind++)
-        for (int rows = 1; rows <= 2; rows++)
-            each_tile(out, isa, (enum kind)kind, rows, emit_tile);
-    for (int kind = DOT; kind < ALL_KINDS; kind++) {
-        open_table(out, isa, kind == DOT ? "" : "_narrow");
-        for (int rows = 1; rows <= 2; rows++)
-            each_tile(out, isa, (enum kind)kind, rows, emit_row);
-        fputs("};\n", out);
-    }
+        each_dot_tile(out, isa, (enum kind)kind, emit_tile);
+    open_table(out, isa, "");
+    each_dot_tile(out, isa, DOT, emit_row);
+    each_dot_tile(out, isa, DOT_DEPTHWISE, emit_row);
+    fputs("};\n", out);
+    open_table(out, isa, "_narrow");
+    each_dot_tile(out, isa, DOT_NARROW, emit_row);
+    fputs("};\n", out);
     return fflush(out) ? 1 : 0;
 }
 

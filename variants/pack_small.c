@@ -23,6 +23,28 @@ static void pack_dot(const struct mo_conv *c, int64_t steps, int8_t *out, int32_
     }
 }
 
+/* [C/16][KH][KW/4][16][4 kw] */
+static void pack_depthwise(const struct mo_conv *c, int8_t *out, int32_t *sums) {
+    const int8_t *w = c->weights->data;
+    int64_t quads = (c->kw + 3) / 4;
+    for (int64_t o = 0; o < c->o; o++)
+        for (int64_t t = 0; t < c->kh * c->kw; t++) {
+            int64_t row = t / c->kw, column = t % c->kw;
+            out[((o / 16 * c->kh + row) * quads + column / 4) * 64 + o % 16 * 4 + column % 4] =
+                w[o * c->kh * c->kw + t];
+            sums[o] += w[o * c->kh * c->kw + t];
+        }
+}
+
+/* Bytes of products, where the packing is one of bytes and the layer fits it; -1. */
+static int64_t product_bytes(enum mo_packing packing, const struct mo_conv *c) {
+    int64_t blocks = c->groups * c->ocb * c->icb, taps = c->kh * c->kw;
+    if (packing == MO_PACK_DOTDW16 && c->depthwise) return (c->o + 15) / 16 * c->kh * ((c->kw + 3) / 4) * 64;
+    if (packing == MO_PACK_DOT16 && !c->depthwise) return blocks * taps * 256;
+    if (packing == MO_PACK_NARROW16 && c->groups == 1 && c->merge == 1 && c->c <= 4) return blocks * taps * 64;
+    return -1;
+}
+
 /* The same packing as that of a filter of floats. */
 static bool pack_floats(const struct mo_graph *graph, const struct mo_conv *c, enum mo_packing packing,
                         float *out) {
@@ -44,20 +66,23 @@ int mo_pack_small(enum mo_packing packing, const struct mo_graph *graph, const s
                   struct mo_region *region, const void **weights, const int32_t **sums, moire_error *err) {
     struct mo_conv c;
     struct mo_qconv q;
-    bool read = mo_qconv_geometry(graph, node, &c, &q), filled;
-    bool narrow = packing == MO_PACK_NARROW16, dot = narrow || packing == MO_PACK_DOT16;
-    int64_t blocks = c.groups * c.ocb, steps = narrow ? 1 : 4;
-    int64_t products = blocks * c.icb * c.kh * c.kw * steps * 64;
-    int64_t bytes = dot ? products + blocks * 64 : 4 * mo_filter_floats(packing, &c);
-    if (!read || bytes < 0 || (dot && c.depthwise) || (narrow && (c.groups > 1 || c.c > 4)))
+    if (!mo_qconv_geometry(graph, node, &c, &q))
+        return mo_fail(err, MOIRE_EINTERNAL, "node '%s' (%s) is no QConv", node->name, node->op_type);
+    int64_t products = product_bytes(packing, &c), blocks = c.depthwise ? (c.o + 15) / 16 : c.groups * c.ocb;
+    int64_t bytes = products >= 0 ? products + blocks * 64 : 4 * mo_filter_floats(packing, &c);
+    if (bytes < 0)
         return mo_fail(err, MOIRE_EUNSUPPORTED, "node '%s' (%s): weights do not fit packing %d", node->name,
                        node->op_type, (int)packing);
+    bool filled;
     char *w = mo_packed_take(graph, node, region, (int)packing, (size_t)bytes, &filled);
     if (!w) return mo_packed_fault(graph, node, err);
-    if (dot && !filled) pack_dot(&c, steps, (int8_t *)w, (int32_t *)(w + products));
-    if (!dot && !filled && !pack_floats(graph, &c, packing, (float *)w))
+    if (!filled && products < 0 && !pack_floats(graph, &c, packing, (float *)w))
         return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory for packed weights", node->name);
+    int32_t *own = (int32_t *)(w + products);
+    if (!filled && products >= 0 && c.depthwise) pack_depthwise(&c, (int8_t *)w, own);
+    if (!filled && products >= 0 && !c.depthwise)
+        pack_dot(&c, packing == MO_PACK_NARROW16 ? 1 : 4, (int8_t *)w, own);
     *weights = w;
-    *sums = dot ? (const int32_t *)(w + products) : NULL;
+    *sums = products >= 0 ? own : NULL;
     return MOIRE_OK;
 }

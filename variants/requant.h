@@ -14,6 +14,7 @@ struct mo_requant {
     float a, b;
     float steps, lo, hi;
     int zero;
+    bool packs; /* no activation, bytes, and every v fits an int32: bounds may be applied to bytes */
 };
 
 /* `pixels` of 16 sums each, one after the other; outputs y_pixel bytes apart. */

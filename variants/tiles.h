@@ -69,8 +69,8 @@ extern const struct mo_tiles mo_tiles_avx512vnni, mo_tiles_avx512vnni_narrow;
 const struct mo_tiles *mo_tiles_of(enum mo_isa isa);
 
 /* Tiles of bytes, where a level and this machine have an instruction for them; else NULL.  Only max_pixels,
- * conv and conv2 are there.  Input pixels are 16 bytes (uint8), of which `narrow` ones use 4; weights as
- * MO_PACK_DOT16 or MO_PACK_NARROW16.  Accumulators are int32: they start from what `bias` points to, of that
+ * conv, conv2 and depthwise are there.  Input pixels are 16 bytes (uint8), of which `narrow` ones use 4; weights
+ * as MO_PACK_DOT16, MO_PACK_DOTDW16 (a tap is four columns: four pixels are read) or MO_PACK_NARROW16.  Accumulators are int32: they start from what `bias` points to, of that
  * type, and are stored as they are; clamp and residual are not read. */
 const struct mo_tiles *mo_dot_tiles_of(enum mo_isa isa, bool narrow);
 #endif

@@ -186,7 +186,20 @@ static void emit_vnni(FILE *out, const struct mo_emit_isa *isa) {
           "INLINE v broadcast(const char *p) {\n"
           "    v x;\n"
           "    __asm__(\"vbroadcastss %1, %0\" : \"=v\"(x) : \"m\"(*(const f32 *)p));\n"
-          "    return x;\n}\n",
+          "    return x;\n}\n"
+          "static const int across[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};\n"
+          "static const int within[16] = {0x0c080400, 0x0d090501, 0x0e0a0602, 0x0f0b0703, 0x0c080400, "
+          "0x0d090501,\n"
+          "    0x0e0a0602, 0x0f0b0703, 0x0c080400, 0x0d090501, 0x0e0a0602, 0x0f0b0703, 0x0c080400, "
+          "0x0d090501,\n"
+          "    0x0e0a0602, 0x0f0b0703};\n"
+          "/* x: four pixels of 16 bytes, by channel */\n"
+          "INLINE v mac_load(v a, v w, const char *p) {\n"
+          "    v x;\n"
+          "    __asm__(\"vpermd %2, %1, %0\" : \"=v\"(x) : \"v\"(load((const char *)across)), "
+          "\"m\"(*(const vu *)p));\n"
+          "    __asm__(\"vpshufb %1, %0, %0\" : \"+v\"(x) : \"v\"(load((const char *)within)));\n"
+          "    return mac(a, w, x);\n}\n",
           out);
 }
 

@@ -42,9 +42,15 @@ static int64_t depthwise_rows(const struct mo_conv_walk *c) {
     return (c->oh + parts - 1) / parts;
 }
 
+/* A tap is four columns of a filter row. */
+static bool quads(const struct mo_conv_walk *c) {
+    return c->kind == MO_CONV_DEPTHWISE && c->small && c->small->dot;
+}
+
 /* Which of the kernels made for one size of filter serves the layer; -1: none. */
 static int window_side(const struct mo_conv_walk *c) {
     if (c->kind != MO_CONV_DEPTHWISE || c->stride == MO_TILE_SX || c->dw != 1) return -1;
+    if (quads(c)) return -1;
     for (int i = 0; i < MO_TILE_SIDES; i++)
         if (c->kh == mo_tile_side(i) && c->kw == mo_tile_side(i)) return i;
     return -1;
@@ -85,7 +91,7 @@ static void choose_units(struct mo_conv_walk *c, const struct mo_conv *v) {
 
 static void set_strides(struct mo_conv_walk *c) {
     struct mo_tile *t = &c->tile;
-    int64_t taps = c->kh * c->kw;
+    int64_t taps = c->kh * c->row_taps;
     t->n_outer = c->kind == MO_CONV_BLOCKED ? c->planes : 1;
     t->x_outer = c->h * c->w * c->element;
     t->w_outer = taps * c->tap_bytes;
@@ -97,23 +103,23 @@ static void set_strides(struct mo_conv_walk *c) {
     t->x_row = c->sh * c->w * c->element;
     t->px = c->sw * c->element;
     int64_t most = c->tiles->max_pixels[c->blocks] < c->ow ? c->tiles->max_pixels[c->blocks] : c->ow;
-    c->copy_cols = (most - 1) * c->sw + (c->kw - 1) * c->dw + 1;
+    c->copy_cols = (most - 1) * c->sw + c->span;
     c->copy_rows = c->rows == 1 ? c->kh : (c->rows - 1) * c->sh + (c->kh - 1) * c->dh + 1;
 }
 
 static bool fill_taps(struct mo_region *region, struct mo_conv_walk *c) {
     bool first = c->kind == MO_CONV_FIRST;
-    int64_t planes = first ? c->planes : 1;
-    int64_t n = planes * c->kh * c->kw, i = 0;
+    int64_t planes = first ? c->planes : 1, step = quads(c) ? 4 : c->dw;
+    int64_t n = planes * c->kh * c->row_taps, i = 0;
     struct mo_tap *taps = mo_region_array(region, (size_t)n, sizeof *taps);
     struct mo_tap *copy = mo_region_array(region, (size_t)n, sizeof *copy);
     if (!taps || !copy) return false;
     for (int64_t p = 0; p < planes; p++)
         for (int64_t kh = 0; kh < c->kh; kh++)
-            for (int64_t kw = 0; kw < c->kw; kw++, i++) {
+            for (int64_t kw = 0; kw < c->row_taps; kw++, i++) {
                 int64_t row = c->rows == 1 ? kh : kh * c->dh;
-                taps[i].x = ((p * c->h + kh * c->dh) * c->w + kw * c->dw) * c->element;
-                copy[i].x = ((p * c->copy_rows + row) * c->copy_cols + kw * c->dw) * c->element;
+                taps[i].x = ((p * c->h + kh * c->dh) * c->w + kw * step) * c->element;
+                copy[i].x = ((p * c->copy_rows + row) * c->copy_cols + kw * step) * c->element;
                 taps[i].w = copy[i].w = i * c->tap_bytes;
             }
     c->taps = taps, c->copy_taps = copy;
@@ -167,6 +173,8 @@ int mo_conv_walk_plan(const struct mo_binder *binder, const struct mo_node *node
     c->tiles = small && small->dot ? mo_dot_tiles_of(binder->isa, v->c <= 4) : mo_tiles_of(binder->isa);
     c->stride = v->sw == 1 ? MO_TILE_S1 : v->sw == 2 ? MO_TILE_S2 : MO_TILE_SX;
     c->side = window_side(c);
+    c->row_taps = quads(c) ? (c->kw + 3) / 4 : c->kw;
+    c->span = quads(c) ? c->row_taps * 4 : (c->kw - 1) * c->dw + 1;
     set_pixels(c, v, small);
     c->planes = kind == MO_CONV_BLOCKED ? v->icb : kind == MO_CONV_FIRST ? v->c : 1;
     c->ocb = kind == MO_CONV_DEPTHWISE ? (v->o + 15) / 16 : v->ocb;

@@ -30,9 +30,10 @@ static void clip_rows(const struct mo_conv_walk *c, struct spot *s) {
 static bool in_place(const struct mo_conv_walk *c, const struct spot *s) {
     if (c->small && !c->small->dot) return false;
     if (s->window) return true;
-    if (s->ix < 0 || s->ix + (s->cols - 1) * c->sw + (c->kw - 1) * c->dw >= c->w) return false;
+    if (s->ix < 0 || s->ix + (s->cols - 1) * c->sw + c->span > c->w) return false;
     bool clips = !c->small || c->small->zero == 0; /* rows outside hold zeros */
-    if (c->kind == MO_CONV_DEPTHWISE || (s->rows == 1 && c->kind == MO_CONV_BLOCKED && clips)) return true;
+    bool one = c->kind == MO_CONV_DEPTHWISE || (s->rows == 1 && c->kind == MO_CONV_BLOCKED);
+    if (one && clips) return true;
     return s->iy >= 0 && s->iy + (s->rows - 1) * c->sh + (c->kh - 1) * c->dh < c->h;
 }
 
@@ -124,8 +125,8 @@ static void aim(const struct mo_conv_walk *c, const struct spot *s, struct mo_ti
         t->n_outer = s->k1 - s->k0;
         return;
     }
-    t->taps = c->taps + s->k0 * c->kw;
-    t->n_taps = (s->k1 - s->k0) * c->kw;
+    t->taps = c->taps + s->k0 * c->row_taps;
+    t->n_taps = (s->k1 - s->k0) * c->row_taps;
 }
 
 /* A depthwise tile read in place: rows that are clipped one by one, the others in one call. */
@@ -166,7 +167,7 @@ static void run_copied(const struct mo_conv_walk *c, struct spot *s, struct mo_t
     copy_window(c, s, x, scratch);
     t->x = scratch;
     t->taps = c->copy_taps;
-    t->n_taps = (c->kind == MO_CONV_FIRST ? c->planes : 1) * c->kh * c->kw;
+    t->n_taps = (c->kind == MO_CONV_FIRST ? c->planes : 1) * c->kh * c->row_taps;
     t->x_outer = c->copy_rows * c->copy_cols * c->element;
     t->x_row = c->sh * c->copy_cols * c->element;
     t->repeat = s->rows;

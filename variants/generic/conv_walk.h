@@ -48,7 +48,8 @@ struct mo_conv_walk {
     int64_t col_size, col_extra; /* the first col_extra tiles of a row are one pixel wider than col_size */
     int64_t grid, chunks;        /* tiles of an image; units they are cut into */
     bool sets_outer;             /* unit order: output blocks outer, or chunks outer */
-    const struct mo_tap *taps, *copy_taps; /* [plane, first only][kh][kw] */
+    const struct mo_tap *taps, *copy_taps; /* [plane, first only][kh][row_taps] */
+    int64_t row_taps, span;                /* taps of a filter row; input columns that they read */
     int64_t copy_rows, copy_cols;          /* of a window copy */
     struct mo_tile tile;                   /* all that does not depend on the tile */
     enum mo_act act;                       /* applied after the tile is stored; NONE if the clamp does it */

@@ -2,7 +2,7 @@
  * fused.c - binds moire.Fused: a program of pointwise operators over broadcast operands.
  *
  * In MO_C16 all operands are fp32 or bytes; the kernel clears the padding of floats. */
-#include "variants/generic/broadcast.h"
+#include "variants/generic/fused_bytes.h"
 
 static const struct mo_tensor *value_input(const struct mo_graph *g, const struct mo_node *node, int i) {
     return i >= 0 && i < node->n_in ? mo_node_in(g, node, i) : NULL;
@@ -131,6 +131,15 @@ static void fill(struct mo_fused_params *p, int n, const int64_t *d, int64_t str
     p->row_groups = (p->rows + p->row_group - 1) / p->row_group;
 }
 
+void mo_fused_flat(const struct mo_fused *f, moire_dtype from, moire_dtype to, int64_t n,
+                   struct mo_fused_params *p) {
+    const int64_t d[1] = {n};
+    int64_t stride[1][MO_MAX_DIMS] = {{1}};
+    *p = (struct mo_fused_params){.program = *f, .images = 1, .dtype = {from}, .out_dtype = to};
+    fill(p, 1, d, stride);
+    assign_buffers(p);
+}
+
 static int bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                 moire_error *err) {
     const struct mo_graph *g = binder->graph;
@@ -142,6 +151,8 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     bool in_blocks = y->layout == MO_C16, dense = mo_dense(g, y) && !p.padding.used;
     if (!mo_fused_read(node, &p.program) || (in_blocks && !(layouts(g, node) & MO_CAN_C16)))
         return MOIRE_EUNSUPPORTED;
+    int rc = mo_fused_bytes_bind(binder, node, &p.program, step, err);
+    if (rc != MOIRE_EUNSUPPORTED) return rc;
     mo_broadcast_output(&s, y);
     for (int k = 0; k < node->n_in; k++) {
         const struct mo_tensor *t = mo_node_in(g, node, k);

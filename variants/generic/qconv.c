@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * qconv.c - binds moire.QConv: convolutions of 8-bit numbers, by tiles of bytes where the machine multiplies
- * these, else by those of floats; depthwise ones always by floats, since each input is multiplied once. */
+ * these, else by those of floats. */
 #include "variants/generic/bind.h"
 #include "variants/generic/conv_walk.h"
 
@@ -37,6 +37,14 @@ static void set_requant(struct mo_requant *r, const struct mo_qconv *q, const st
     set_bounds(r, q, fuse);
 }
 
+/* Every value fits an int32: x is a byte, weights are at most 128. */
+static bool values_fit(const struct mo_conv *c, const struct mo_conv_small *small) {
+    const double most = 255.0 * 128 * (double)((c->depthwise ? 1 : c->cg) * c->kh * c->kw);
+    for (int64_t o = 0; o < c->o; o++)
+        if (!(most * fabs((double)small->factor[o]) + fabs((double)small->bias[o]) < 2e9)) return false;
+    return true;
+}
+
 /* By output channel in padded blocks: a factor, a bias, and where sums start. */
 static bool set_channels(const struct mo_binder *binder, const struct mo_node *node, const struct mo_conv *c,
                          const struct mo_qconv *q, struct mo_conv_small *small, const int32_t *sums,
@@ -56,12 +64,13 @@ static bool set_channels(const struct mo_binder *binder, const struct mo_node *n
     for (int64_t i = 0; sums && i < blocks * 16; i++)
         start[i] = -q->x_zero * sums[i];
     small->factor = factor, small->bias = bias;
+    small->requant.packs = small->requant.act == MO_ACT_NONE && q->to != MOIRE_F32 && values_fit(c, small);
     step->bias = (const float *)start; /* zero is the same in both types */
     return true;
 }
 
 static enum mo_packing packing_of(const struct mo_conv *c, bool dot) {
-    if (c->depthwise) return MO_PACK_DW16;
+    if (c->depthwise) return dot ? MO_PACK_DOTDW16 : MO_PACK_DW16;
     return !dot ? MO_PACK_CONV16 : c->c <= 4 ? MO_PACK_NARROW16 : MO_PACK_DOT16;
 }
 
@@ -77,7 +86,8 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     bool narrow = c.c <= 4 && c.groups == 1 && c.merge == 1;
     struct mo_conv_small *small = mo_region_alloc(binder->region, sizeof *small);
     if (!small) return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
-    small->dot = !c.depthwise && (c.c > 4 || narrow) && mo_dot_tiles_of(binder->isa, narrow);
+    bool tiles = c.depthwise ? c.dw == 1 : c.c > 4 || narrow;
+    small->dot = tiles && mo_dot_tiles_of(binder->isa, narrow);
     small->zero = q.x_zero;
     small->requantize = simd->requantize, small->widen = simd->widen;
     set_requant(&small->requant, &q, &node->fuse, small->dot);
@@ -86,7 +96,9 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     if (rc) return rc;
     const int32_t *sums;
     step->packing = packing_of(&c, small->dot);
-    step->kernel = small->dot ? "qconv vnni" : (c.depthwise ? depthwise : names)[binder->isa];
+    step->kernel = small->dot && c.depthwise ? "qconv depthwise vnni"
+                   : small->dot               ? "qconv vnni"
+                                              : (c.depthwise ? depthwise : names)[binder->isa];
     rc = mo_pack_small(step->packing, binder->graph, node, binder->region, &step->weights, &sums, err);
     if (rc) return rc;
     if (!set_channels(binder, node, &c, &q, small, sums, step))

@@ -35,6 +35,12 @@ static void to_plain(const float *y, float *x, int64_t area, int64_t n, int64_t 
 
 /* The same for bytes, which are few. */
 static void bytes_to_blocked(const uint8_t *x, uint8_t *restrict y, int64_t area, int64_t n, int64_t valid) {
+    const uint8_t *g = x + area, *b = g + area;
+    for (int64_t i = 0; valid == 3 && i < n; i++) { /* an image */
+        const uint32_t lanes[4] = {x[i] | (uint32_t)g[i] << 8 | (uint32_t)b[i] << 16};
+        memcpy(y + i * 16, lanes, 16);
+    }
+    if (valid == 3) return;
     for (int64_t i = 0; i < n; i++)
         for (int64_t c = 0; c < 16; c++)
             y[i * 16 + c] = c < valid ? x[c * area + i] : 0;

@@ -123,6 +123,19 @@ struct mo_fused_params {
     int64_t row_group, row_groups, column_group, column_groups;
 };
 
+/* sum_bytes: y = x0 * factor[0] + x1 * factor[1] + add, within [lo, hi], rounded to even, + zero; all of them
+ * bytes.  lookup: y = table[x].  unit = `unit` of the bytes. */
+struct mo_sum_params {
+    int64_t bytes, unit;
+    float factor[2], add, lo, hi;
+    int zero;
+    bool is_signed[2];
+};
+struct mo_lookup_params {
+    int64_t bytes, unit;
+    uint8_t table[256];
+};
+
 /* affine: y = act(x * scale[c] + shift[c]).  unit = (image, channel or block of 16 channels). */
 struct mo_affine_params {
     const float *scale, *shift; /* padded to 16 */

@@ -37,6 +37,66 @@ static inline __attribute__((always_inline)) void convert(const struct mo_requan
     }
 }
 
+#if defined(MO_ISA_IS_avx512)
+#include <immintrin.h>
+
+/* The first and last byte that lie within the bounds. */
+static __m512i bound(const struct mo_requant *q, float edge) {
+    return _mm512_set1_epi8((char)((int)rintf(edge) + q->zero));
+}
+
+/* Four pixels a time: two packing instructions saturate to the type, so that what is left of the bounds costs
+ * an instruction each for all four.  Only instructions that the level has for both signs of bytes. */
+static inline __attribute__((always_inline)) void pack_pixels(const struct mo_requant *q, const bool is_signed,
+                                                              const char *sums, const float *factor,
+                                                              const float *bias, int64_t pixels, char *y,
+                                                              int64_t y_pixel) {
+    const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
+    const __m512i zero = _mm512_set1_epi16((short)q->zero), lo = bound(q, q->lo), hi = bound(q, q->hi);
+    const __m512 f = _mm512_loadu_ps(factor), b = _mm512_loadu_ps(bias);
+    for (int64_t i = 0; i < pixels; i += 4) {
+        const int n = pixels - i < 4 ? (int)(pixels - i) : 4;
+        __m512i whole[4];
+        for (int k = 0; k < 4; k++) {
+            const int64_t at = k < n ? i + k : i;
+            const __m512 s = q->ints ? _mm512_cvtepi32_ps(_mm512_loadu_si512(sums + at * 64))
+                                     : _mm512_loadu_ps(sums + at * 64);
+            whole[k] = _mm512_cvtps_epi32(_mm512_fmadd_ps(s, f, b));
+        }
+        const __m512i first = _mm512_adds_epi16(_mm512_packs_epi32(whole[0], whole[1]), zero);
+        const __m512i second = _mm512_adds_epi16(_mm512_packs_epi32(whole[2], whole[3]), zero);
+        __m512i all = is_signed ? _mm512_packs_epi16(first, second) : _mm512_packus_epi16(first, second);
+        all = is_signed ? _mm512_min_epi8(_mm512_max_epi8(all, lo), hi)
+                        : _mm512_min_epu8(_mm512_max_epu8(all, lo), hi);
+        all = _mm512_permutexvar_epi32(order, all);
+        if (y_pixel == 16 && n == 4) {
+            _mm512_storeu_si512(y + i * 16, all);
+            continue;
+        }
+        _mm_storeu_si128((__m128i *)(y + i * y_pixel), _mm512_castsi512_si128(all));
+        if (n > 1) _mm_storeu_si128((__m128i *)(y + (i + 1) * y_pixel), _mm512_extracti32x4_epi32(all, 1));
+        if (n > 2) _mm_storeu_si128((__m128i *)(y + (i + 2) * y_pixel), _mm512_extracti32x4_epi32(all, 2));
+        if (n > 3) _mm_storeu_si128((__m128i *)(y + (i + 3) * y_pixel), _mm512_extracti32x4_epi32(all, 3));
+    }
+}
+
+static void convert_packed(const struct mo_requant *q, const void *sums, const float *factor,
+                           const float *bias, int64_t pixels, char *y, int64_t y_pixel) {
+    if (q->to == MOIRE_I8)
+        pack_pixels(q, true, sums, factor, bias, pixels, y, y_pixel);
+    else
+        pack_pixels(q, false, sums, factor, bias, pixels, y, y_pixel);
+}
+#else
+static void convert_packed(const struct mo_requant *q, const void *sums, const float *factor,
+                           const float *bias, int64_t pixels, char *y, int64_t y_pixel) {
+    if (q->ints)
+        convert(q, true, sums, factor, bias, pixels, y, y_pixel);
+    else
+        convert(q, false, sums, factor, bias, pixels, y, y_pixel);
+}
+#endif
+
 /* The same with an activation between, or for floats. */
 static inline __attribute__((always_inline)) void convert_slowly(const struct mo_requant *q, const bool ints,
                                                                  const char *sums, const float *factor,
@@ -62,7 +122,9 @@ static inline __attribute__((always_inline)) void convert_slowly(const struct mo
 void MO_SIMD(requantize)(const struct mo_requant *q, const void *sums, const float *factor, const float *bias,
                          int64_t pixels, char *y, int64_t y_pixel) {
     bool quick = q->act == MO_ACT_NONE && q->to != MOIRE_F32;
-    if (quick && q->ints)
+    if (q->packs)
+        convert_packed(q, sums, factor, bias, pixels, y, y_pixel);
+    else if (quick && q->ints)
         convert(q, true, sums, factor, bias, pixels, y, y_pixel);
     else if (quick)
         convert(q, false, sums, factor, bias, pixels, y, y_pixel);

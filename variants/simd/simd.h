@@ -17,6 +17,8 @@
     X(attention)                                                                                             \
     X(unary)                                                                                                 \
     X(fused)                                                                                                 \
+    X(sum_bytes)                                                                                             \
+    X(lookup)                                                                                                \
     X(binary)                                                                                                \
     X(affine)                                                                                                \
     X(softmax)                                                                                               \
