@@ -118,18 +118,33 @@ bool mo_qconv_shapes(const struct mo_node *node, struct mo_conv *c) {
            (double)c->cg * (double)(c->kh * c->kw) <= MOST_PRODUCTS;
 }
 
+bool mo_qmatmul_shapes(struct mo_conv *c) {
+    const struct mo_shape *x = &c->x->shape, *w = &c->weights->shape, *y = &c->y->shape;
+    if (c->x->dynamic || c->y->dynamic || x->rank < 2 || w->rank != 2 || y->rank != x->rank) return false;
+    int64_t k = x->d[x->rank - 1], n = y->d[y->rank - 1], count = mo_shape_count(x);
+    if (count < 1 || mo_shape_count(y) < 1 || w->d[0] != n || w->d[1] != k) return false;
+    c->n = c->h = c->oh = c->kh = c->kw = c->sh = c->sw = c->dh = c->dw = c->groups = c->merge = 1;
+    c->w = c->ow = count / k;
+    c->c = c->cg = k, c->o = c->og = n;
+    c->icb = (k + 15) / 16, c->ocb = (n + 15) / 16;
+    return k % 16 == 0 && k <= MOST_PRODUCTS && c->w <= INT32_MAX && n <= INT32_MAX;
+}
+
 bool mo_qconv_geometry(const struct mo_graph *graph, const struct mo_node *node, struct mo_conv *c,
                        struct mo_qconv *q) {
+    bool rows = !strcmp(node->op_type, "QMatMul");
     memset(c, 0, sizeof *c);
-    if (strcmp(node->op_type, "QConv") || strcmp(node->domain, "moire") || node->n_in <= MO_QCONV_FACTOR ||
-        node->n_out != 1 || !mo_qconv_read(node, q))
+    if ((!rows && strcmp(node->op_type, "QConv")) || strcmp(node->domain, "moire") ||
+        node->n_in <= MO_QCONV_FACTOR || node->n_out != 1 || !mo_qconv_read(node, q))
         return false;
     c->x = mo_node_in(graph, node, MO_QCONV_X), c->weights = mo_node_in(graph, node, MO_QCONV_WEIGHTS),
     c->y = graph->tensors[node->out[0]];
     c->bias = mo_node_in(graph, node, MO_QCONV_BIAS);
+    c->rows = rows;
     const struct mo_tensor *factor = mo_node_in(graph, node, MO_QCONV_FACTOR);
-    if (!mo_qconv_shapes(node, c) || c->x->dtype != MOIRE_U8 || c->weights->dtype != MOIRE_I8 ||
-        c->y->dtype != q->to || !c->weights->data || !factor || !factor->data)
+    if (!c->x || !c->weights || !(rows ? mo_qmatmul_shapes(c) : mo_qconv_shapes(node, c))) return false;
+    if (c->x->dtype != MOIRE_U8 || c->weights->dtype != MOIRE_I8 || c->y->dtype != q->to ||
+        !c->weights->data || !factor || !factor->data)
         return false;
     return factor->dtype == MOIRE_F32 && mo_shape_count(&factor->shape) == c->o && node->fuse.act >= 0 &&
            node->fuse.act < MO_ACT_COUNT && node->fuse.residual < 0 && !node->fuse.gated &&

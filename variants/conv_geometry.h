@@ -16,17 +16,21 @@ struct mo_conv {
     int64_t cg, og;        /* channels in and out of a group, as in the model (merged, unpadded) */
     int64_t icb, ocb;      /* blocks of 16 of a group */
     bool depthwise;        /* one channel in and out per group */
+    bool rows;             /* a product of matrices: pixels are the rows of x and y, which are plain */
     const struct mo_tensor *x, *weights, *bias, *y, *residual, *gate; /* bias, residual, gate may be NULL */
 };
 
 /* False: not a 2-D float Conv with constant weights whose shape is known and whose groups can be blocked. */
 bool mo_conv_read(const struct mo_graph *graph, const struct mo_node *node, struct mo_conv *out);
 
-/* Of a moire.QConv: the same, and what its numbers stand for (runtime/ops/qconv.h); no residual, no gate. */
+/* Of a moire.QConv or QMatMul: the same, and what its numbers stand for (runtime/ops/qconv.h); no residual, no
+ * gate. */
 bool mo_qconv_geometry(const struct mo_graph *graph, const struct mo_node *node, struct mo_conv *out,
                        struct mo_qconv *q);
 /* Whether a convolution node with out->x, weights and y, whatever their types, could be one. */
 bool mo_qconv_shapes(const struct mo_node *node, struct mo_conv *out);
+/* The same of a product of matrices, weights [O,C], whose geometry this fills; C is a multiple of 16. */
+bool mo_qmatmul_shapes(struct mo_conv *out);
 
 /* Packs the constant weights and bias of a Conv, MatMul or Gemm.  The arrays are 64-byte aligned, belong to
  * the region and are zero beyond the layer's channels; the bias covers every block of 16 outputs. */

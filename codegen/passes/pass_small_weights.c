@@ -6,11 +6,12 @@
  * what is left over into float32, too. */
 #include "codegen/passes/quantizer.h"
 
-/* The filter of one convolution whose input is dequantized. */
+/* The filter of one convolution, or the right operand of one product, whose input is dequantized. */
 static bool may_stay(const struct mo_graph *g, const struct mo_node *node) {
     const struct mo_node *reader = mo_graph_sole_consumer(g, node->out[0]);
     struct mo_quantizer x;
-    return reader && mo_is(reader, "Conv") && reader->n_in > 1 && reader->in[1] == node->out[0] &&
+    bool product = reader && (mo_is(reader, "Conv") || mo_is(reader, "MatMul") || mo_is(reader, "Gemm"));
+    return product && reader->n_in > 1 && reader->in[1] == node->out[0] &&
            reader->in[0] != node->out[0] &&
            mo_quantizer_of(g, mo_producer(g, reader->in[0]), "DequantizeLinear", &x);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * qconv.c - moire.QConv by reference; see qconv.h. */
+ * qconv.c - moire.QConv and moire.QMatMul by reference; see qconv.h. */
 #include "runtime/ops/qconv.h"
 
 #include <math.h>
@@ -15,24 +15,47 @@ bool mo_qconv_read(const struct mo_node *node, struct mo_qconv *out) {
            out->y_scale > 0 && (bytes || out->to == MOIRE_F32);
 }
 
-static int infer(const struct mo_op_ctx *ctx) {
-    struct mo_qconv q;
-    struct mo_window w;
-    const struct mo_shape *x = &ctx->in[MO_QCONV_X].shape, *wt = &ctx->in[MO_QCONV_WEIGHTS].shape;
+static int check_operands(const struct mo_op_ctx *ctx, struct mo_qconv *q) {
     int rc = mo_check_type(ctx, MO_QCONV_X, MO_TYPE(MOIRE_U8));
     if (!rc) rc = mo_check_type(ctx, MO_QCONV_WEIGHTS, MO_TYPE(MOIRE_I8));
     if (!rc) rc = mo_check_type(ctx, MO_QCONV_FACTOR, MO_TYPE(MOIRE_F32));
     if (!rc && mo_given(ctx, MO_QCONV_BIAS)) rc = mo_check_type(ctx, MO_QCONV_BIAS, MO_TYPE(MOIRE_F32));
+    if (!rc) rc = mo_check_rank(ctx, MO_QCONV_WEIGHTS, 2, 5);
+    if (rc) return rc;
+    const int64_t channels = ctx->in[MO_QCONV_WEIGHTS].shape.d[0];
+    if (!mo_qconv_read(ctx->node, q)) return mo_op_fail(ctx, MOIRE_EINVAL, "a zero point or type is missing");
+    if (mo_count(&ctx->in[MO_QCONV_FACTOR]) != channels ||
+        (mo_given(ctx, MO_QCONV_BIAS) && mo_count(&ctx->in[MO_QCONV_BIAS]) != channels))
+        return mo_op_fail(ctx, MOIRE_ESHAPE, "factor and bias must have a value a channel");
+    return MOIRE_OK;
+}
+
+static int infer_conv(const struct mo_op_ctx *ctx) {
+    struct mo_qconv q;
+    struct mo_window w;
+    const struct mo_shape *x = &ctx->in[MO_QCONV_X].shape, *wt = &ctx->in[MO_QCONV_WEIGHTS].shape;
+    int rc = check_operands(ctx, &q);
     if (!rc) rc = mo_check_rank(ctx, MO_QCONV_X, 3, 5);
     if (rc) return rc;
     int64_t group = mo_attr_int(ctx->node, "group", 1);
-    if (!mo_qconv_read(ctx->node, &q)) return mo_op_fail(ctx, MOIRE_EINVAL, "a zero point or type is missing");
     if (wt->rank != x->rank || group < 1 || x->d[1] % group || x->d[1] / group != wt->d[1] ||
-        wt->d[0] % group || mo_count(&ctx->in[MO_QCONV_FACTOR]) != wt->d[0] ||
-        (mo_given(ctx, MO_QCONV_BIAS) && mo_count(&ctx->in[MO_QCONV_BIAS]) != wt->d[0]))
-        return mo_op_fail(ctx, MOIRE_ESHAPE, "weights, factors, bias and groups do not fit the input");
+        wt->d[0] % group)
+        return mo_op_fail(ctx, MOIRE_ESHAPE, "weights and groups do not fit the input");
     if ((rc = mo_window_init(ctx, x, wt->d + 2, &w))) return rc;
     struct mo_shape y = mo_window_shape(&w, x->d[0], wt->d[0]);
+    return mo_set_out(ctx, 0, q.to, &y);
+}
+
+static int infer_matmul(const struct mo_op_ctx *ctx) {
+    struct mo_qconv q;
+    struct mo_shape y = ctx->in[MO_QCONV_X].shape;
+    const struct mo_shape *wt = &ctx->in[MO_QCONV_WEIGHTS].shape;
+    int rc = check_operands(ctx, &q);
+    if (!rc) rc = mo_check_rank(ctx, MO_QCONV_X, 2, MOIRE_MAX_RANK);
+    if (rc) return rc;
+    if (wt->rank != 2 || y.d[y.rank - 1] != wt->d[1])
+        return mo_op_fail(ctx, MOIRE_ESHAPE, "inner dimensions differ");
+    y.d[y.rank - 1] = wt->d[0];
     return mo_set_out(ctx, 0, q.to, &y);
 }
 
@@ -55,7 +78,7 @@ static void add_plane(const struct mo_window *w, int32_t *sum, const uint8_t *x,
     }
 }
 
-/* A plane of sums becomes one of the output, from element `at` on. */
+/* Sums of a channel become elements of the output, from `at` on. */
 static void finish(const struct mo_op_ctx *ctx, const struct mo_qconv *q, const int32_t *sum, int64_t channel,
                    int64_t at, int64_t n) {
     const struct mo_fuse *f = &ctx->node->fuse;
@@ -73,7 +96,7 @@ static void finish(const struct mo_op_ctx *ctx, const struct mo_qconv *q, const 
     }
 }
 
-static int run(const struct mo_op_ctx *ctx) {
+static int run_conv(const struct mo_op_ctx *ctx) {
     const struct mo_shape *x = &ctx->in[MO_QCONV_X].shape, *wt = &ctx->in[MO_QCONV_WEIGHTS].shape;
     struct mo_qconv q;
     struct mo_window w;
@@ -96,7 +119,23 @@ static int run(const struct mo_op_ctx *ctx) {
     return MOIRE_OK;
 }
 
+static int run_matmul(const struct mo_op_ctx *ctx) {
+    const int64_t outputs = ctx->in[MO_QCONV_WEIGHTS].shape.d[0], k = ctx->in[MO_QCONV_WEIGHTS].shape.d[1];
+    struct mo_qconv q;
+    if (!mo_wanted(ctx, 0) || !mo_qconv_read(ctx->node, &q)) return MOIRE_OK;
+    for (int64_t i = 0; i < mo_count(&ctx->out[0]); i++) {
+        const uint8_t *x = (const uint8_t *)ctx->in[MO_QCONV_X].data + i / outputs * k;
+        const int8_t *w = (const int8_t *)ctx->in[MO_QCONV_WEIGHTS].data + i % outputs * k;
+        int32_t sum = 0;
+        for (int64_t p = 0; p < k; p++)
+            sum += (x[p] - q.x_zero) * w[p];
+        finish(ctx, &q, &sum, i % outputs, i, 1);
+    }
+    return MOIRE_OK;
+}
+
 const struct mo_op mo_ops_qconv[] = {
-    {"QConv", "moire", 1, 3, 4, 1, 1, infer, run, 0},
+    {"QConv", "moire", 1, 3, 4, 1, 1, infer_conv, run_conv, 0},
+    {"QMatMul", "moire", 1, 3, 4, 1, 1, infer_matmul, run_matmul, 0},
     {0},
 };

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
- * qconv.h - moire.QConv: a convolution of 8-bit numbers, with its conversions.
+ * qconv.h - moire.QConv and moire.QMatMul: products of 8-bit numbers, with their conversions.
  *
- * Inputs: x [N,C,spatial...] uint8; weights [O,C/groups,taps...] int8, around zero; factor [O] and, if given,
- * bias [O], float32.  Attributes: those of Conv; x_zero; `to`, the type of the output, and where that is a
+ * Inputs: x [N,C,spatial...] or [..,C] uint8; weights [O,C/groups,taps...] or [O,C] int8, around zero; factor [O]
+ * and, if given, bias [O], float32.  Attributes: those of Conv, of QConv; x_zero; `to`, the type of the output, and where that is a
  * type of 8 bits y_scale and y_zero.  An element of channel o is
  *
  *   v = act(factor[o] * sum((x - x_zero) * w) + bias[o])        the sum exact, in int32; padding adds nothing
  *   y = v, or v / y_scale + y_zero rounded to even and saturated
  *
- * Only passes make it (codegen/passes/pass_qconv.c). */
+ * The output of QMatMul is [..,O].  Only passes make them (codegen/passes/pass_qconv.c). */
 #ifndef MO_OPS_QCONV_H
 #define MO_OPS_QCONV_H
 #include "runtime/graph/graph.h"
@@ -21,6 +21,6 @@ struct mo_qconv {
     moire_dtype to;
 };
 
-/* False: the attributes are not those of a QConv. */
+/* False: the attributes are not those of a QConv or QMatMul. */
 bool mo_qconv_read(const struct mo_node *node, struct mo_qconv *out);
 #endif

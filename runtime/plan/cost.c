@@ -22,7 +22,7 @@ static const struct product products[] = {
     {"MatMul", MATMUL, 1},  {"MatMulInteger", MATMUL, 1}, {"QLinearMatMul", MATMUL, 3},
     {"Gemm", GEMM, 1},      {"Attention", ATTENTION, 1},  {"ConvTranspose", CONV_TRANSPOSE, 1},
     {"LSTM", RECURRENT, 1}, {"GRU", RECURRENT, 1},        {"RNN", RECURRENT, 1},
-    {"Einsum", EINSUM, 0},  {"QConv", CONV, 1},
+    {"Einsum", EINSUM, 0},  {"QConv", CONV, 1},           {"QMatMul", MATMUL, 1},
 };
 
 static const struct product *product_of(const struct mo_node *node) {

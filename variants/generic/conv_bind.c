@@ -93,7 +93,7 @@ static void set_strides(struct mo_conv_walk *c) {
     struct mo_tile *t = &c->tile;
     int64_t taps = c->kh * c->row_taps;
     t->n_outer = c->kind == MO_CONV_BLOCKED ? c->planes : 1;
-    t->x_outer = c->h * c->w * c->element;
+    t->x_outer = c->element == c->pixel ? c->x_plane : c->h * c->w * c->element;
     t->w_outer = taps * c->tap_bytes;
     if (c->side >= 0) t->x_outer = c->dh * c->w * 64, t->w_outer = c->kw * 64;
     t->w_block = c->planes * taps * c->tap_bytes;
@@ -147,7 +147,7 @@ static void describe(const struct mo_conv *v, struct mo_conv_walk *c, struct mo_
         small->sums_at = (window + 63) / 64 * 64;
         step->scratch_bytes = small->sums_at + c->blocks * c->rows * MO_TILE_PIXELS * 64;
     }
-    int64_t size = small ? 1 : 4, out = c->y_pixel / 16;
+    int64_t size = small ? 1 : 4, out = (int64_t)mo_dtype_bytes(v->y->dtype);
     step->flops = 2 * v->n * v->o * v->oh * v->ow * taps * cg;
     step->bytes = v->n * (size * v->c * v->h * v->w + out * v->o * v->oh * v->ow * (v->residual ? 2 : 1)) +
                   size * v->o * cg * taps;
@@ -157,8 +157,15 @@ static void describe(const struct mo_conv *v, struct mo_conv_walk *c, struct mo_
 static void set_pixels(struct mo_conv_walk *c, const struct mo_conv *v, const struct mo_conv_small *small) {
     bool dot = small && small->dot;
     c->pixel = small ? 16 : c->kind == MO_CONV_FIRST ? 4 : 64;
-    c->element = small && !dot ? 64 : c->pixel;
     c->y_pixel = v->y->dtype == MOIRE_F32 ? 64 : 16;
+    c->x_plane = c->h * c->w * c->pixel, c->y_plane = c->oh * c->ow * c->y_pixel;
+    c->lanes = 16;
+    if (v->rows) {
+        c->x_plane = 16, c->y_plane = c->y_pixel;
+        c->pixel = v->c, c->y_pixel = v->o * (c->y_pixel / 16);
+        c->lanes = (int)(v->o - (v->ocb - 1) * 16);
+    }
+    c->element = small && !dot ? 64 : c->pixel;
     c->tap_bytes = c->kind != MO_CONV_BLOCKED ? 64 : !dot ? 1024 : v->c > 4 ? 256 : 64;
 }
 
@@ -171,7 +178,7 @@ int mo_conv_walk_plan(const struct mo_binder *binder, const struct mo_node *node
     c->kind = kind;
     c->small = small;
     c->tiles = small && small->dot ? mo_dot_tiles_of(binder->isa, v->c <= 4) : mo_tiles_of(binder->isa);
-    c->stride = v->sw == 1 ? MO_TILE_S1 : v->sw == 2 ? MO_TILE_S2 : MO_TILE_SX;
+    c->stride = v->rows && small->dot ? MO_TILE_SX : v->sw == 1 ? MO_TILE_S1 : v->sw == 2 ? MO_TILE_S2 : MO_TILE_SX;
     c->side = window_side(c);
     c->row_taps = quads(c) ? (c->kw + 3) / 4 : c->kw;
     c->span = quads(c) ? c->row_taps * 4 : (c->kw - 1) * c->dw + 1;

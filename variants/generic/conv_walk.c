@@ -47,6 +47,13 @@ static mo_tile_fn *window_fn(const struct mo_conv_walk *c, const struct spot *s)
     return c->tiles->window[c->side][s->cols][c->stride][left][right];
 }
 
+/* n pixels of bytes from `from` on, as floats. */
+static void widen_pixels(const struct mo_conv_walk *c, const char *from, float *to, int64_t n) {
+    int64_t run = c->pixel == 16 ? n : 1; /* that lie one after the other */
+    for (int64_t i = 0; i < n; i += run)
+        c->small->widen((const uint8_t *)from + i * c->pixel, c->small->zero, to + i * 16, run * 16);
+}
+
 /* What padding is in a copy: the byte that stands for zero, or zeros. */
 static int filler(const struct mo_conv_walk *c) {
     return c->small && c->small->dot ? c->small->zero : 0;
@@ -63,7 +70,7 @@ static void copy_row(const struct mo_conv_walk *c, char *to, const char *from, i
     from += (ix + skip) * c->pixel * (n > skip);
     memset(to, filler(c), (size_t)(skip * c->element));
     if (c->element != c->pixel)
-        c->small->widen((const uint8_t *)from, c->small->zero, (float *)(to + skip * 64), (n - skip) * 16);
+        widen_pixels(c, from, (float *)(to + skip * 64), n - skip);
     else
         memcpy(to + skip * c->element, from, (size_t)((n - skip) * c->element));
     memset(to + n * c->element, filler(c), (size_t)((cols - n) * c->element));
@@ -82,7 +89,7 @@ static void copy_window(const struct mo_conv_walk *c, const struct spot *s, cons
             if (iy < 0 || iy >= c->h)
                 memset(row, filler(c), (size_t)(cols * c->element));
             else
-                copy_row(c, row, x + (plane * c->h + iy) * c->w * c->pixel, s->ix, cols);
+                copy_row(c, row, x + plane * c->x_plane + iy * c->w * c->pixel, s->ix, cols);
         }
 }
 
@@ -94,15 +101,32 @@ static mo_tile_fn *tile_fn(const struct mo_conv_walk *c, const struct spot *s) {
     return c->tiles->conv[s->blocks][s->cols][c->stride];
 }
 
+/* Sums of a row's last block, whose other lanes are the next row's. */
+static void convert_part(const struct mo_conv_walk *c, const char *sums, int64_t channel, int64_t pixels,
+                         char *y) {
+    const struct mo_conv_small *small = c->small;
+    const int64_t size = small->requant.to == MOIRE_F32 ? 4 : 1;
+    char all[MO_TILE_PIXELS * 64];
+    small->requantize(&small->requant, sums, small->factor + channel, small->bias + channel, pixels, all,
+                      16 * size);
+    for (int64_t i = 0; i < pixels; i++)
+        memcpy(y + i * c->y_pixel, all + i * 16 * size, (size_t)(c->lanes * size));
+}
+
 /* A tile's sums, to the output at y. */
 static void convert(const struct mo_conv_walk *c, const struct spot *s, const struct mo_tile *t, char *y) {
     const struct mo_conv_small *small = c->small;
     int64_t channel = (s->group * c->ocb + s->block) * 16;
     for (int b = 0; b < s->blocks; b++, channel += 16)
-        for (int64_t r = 0; r < s->rows; r++)
-            small->requantize(&small->requant, t->y + b * t->y_block + r * t->y_row, small->factor + channel,
-                              small->bias + channel, s->cols,
-                              y + (b * c->oh * c->ow + r * c->ow) * c->y_pixel, c->y_pixel);
+        for (int64_t r = 0; r < s->rows; r++) {
+            const char *sums = t->y + b * t->y_block + r * t->y_row;
+            char *to = y + b * c->y_plane + r * c->ow * c->y_pixel;
+            if (c->lanes < 16 && s->block + b == c->ocb - 1)
+                convert_part(c, sums, channel, s->cols, to);
+            else
+                small->requantize(&small->requant, sums, small->factor + channel, small->bias + channel,
+                                  s->cols, to, c->y_pixel);
+        }
 }
 
 static void finish(const struct mo_conv_walk *c, const struct spot *s, const struct mo_tile *t,
@@ -182,7 +206,7 @@ static void run_tile(const struct mo_conv_walk *c, const struct mo_kargs *args, 
                      char *scratch) {
     struct mo_tile t = c->tile;
     int64_t first = s->group * c->ocb + s->block, pixel = s->row * c->ow + s->col;
-    int64_t at = s->image * args->out_image[0] + (first * c->oh * c->ow + pixel) * c->y_pixel;
+    int64_t at = s->image * args->out_image[0] + first * c->y_plane + pixel * c->y_pixel;
     const char *res = args->residual;
     if (res) res += s->image * args->residual_image + (first * c->oh * c->ow + pixel) * 64;
     char *y = (char *)args->out[0] + at;
@@ -196,7 +220,7 @@ static void run_tile(const struct mo_conv_walk *c, const struct mo_kargs *args, 
     t.w = (const char *)args->weights + first * t.w_block;
     int64_t in_plane = c->kind == MO_CONV_DEPTHWISE ? first : s->group * c->planes;
     const char *x =
-        (const char *)args->in[0] + s->image * args->in_image[0] + in_plane * c->h * c->w * c->pixel;
+        (const char *)args->in[0] + s->image * args->in_image[0] + in_plane * c->x_plane;
     s->iy = s->row * c->sh - c->pt, s->ix = s->col * c->sw - c->pl;
     s->window = window_fn(c, s);
     if (in_place(c, s))

@@ -38,7 +38,9 @@ struct mo_conv_walk {
     const struct mo_conv_small *small; /* NULL: a layer of floats */
     int64_t pixel;               /* bytes of an input pixel: 64, 16 if it holds bytes, 4 in a plain input */
     int64_t element;             /* the same of a pixel that tiles read: 64 where bytes become floats */
-    int64_t y_pixel;             /* bytes of an output pixel: 64 or 16 */
+    int64_t y_pixel;             /* bytes of an output pixel: 64 or 16; a row's, of matrices; likewise pixel */
+    int64_t x_plane, y_plane;    /* bytes from one block of channels to the next, in and out */
+    int lanes;                   /* channels of the last block that matrices have room for; else 16 */
     int64_t tap_bytes;           /* of one filter tap's weights, for a block of inputs and one of outputs */
     int64_t planes;              /* blocks (or channels) of one group's input */
     int64_t ocb;                 /* output blocks of a group */

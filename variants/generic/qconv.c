@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * qconv.c - binds moire.QConv: convolutions of 8-bit numbers, by tiles of bytes where the machine multiplies
+ * qconv.c - binds moire.QConv and QMatMul: convolutions and products of 8-bit numbers, by tiles of bytes where the machine multiplies
  * these, else by those of floats. */
 #include "variants/generic/bind.h"
 #include "variants/generic/conv_walk.h"
@@ -9,7 +9,8 @@
 static unsigned layouts(const struct mo_graph *graph, const struct mo_node *node) {
     struct mo_conv c;
     struct mo_qconv q;
-    return mo_qconv_geometry(graph, node, &c, &q) ? MO_CAN_C16 : 0;
+    if (!mo_qconv_geometry(graph, node, &c, &q)) return 0;
+    return c.rows ? MO_CAN_PLAIN : MO_CAN_C16;
 }
 
 /* Bounds of the output, in its steps: those of the type, and of an activation that is nothing else. */
@@ -74,16 +75,23 @@ static enum mo_packing packing_of(const struct mo_conv *c, bool dot) {
     return !dot ? MO_PACK_CONV16 : c->c <= 4 ? MO_PACK_NARROW16 : MO_PACK_DOT16;
 }
 
+/* Blocked; or rows one after the other, in and out. */
+static bool lies_well(const struct mo_graph *g, const struct mo_conv *c) {
+    if (!c->rows) return c->x->layout == MO_C16 && c->y->layout == MO_C16;
+    return c->x->layout == MO_PLAIN && c->y->layout == MO_PLAIN && mo_dense(g, c->x) && mo_dense(g, c->y);
+}
+
 static int bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                 moire_error *err) {
     static const char *const names[MO_ISA_COUNT] = MO_LEVEL_NAMES("qconv"),
-                                   *const depthwise[MO_ISA_COUNT] = MO_LEVEL_NAMES("qconv depthwise");
+                                   *const depthwise[MO_ISA_COUNT] = MO_LEVEL_NAMES("qconv depthwise"),
+                                   *const rows[MO_ISA_COUNT] = MO_LEVEL_NAMES("qgemm");
     const struct mo_simd_table *simd = mo_simd_of(binder->isa);
     struct mo_conv c;
     struct mo_qconv q;
-    if (!mo_qconv_geometry(binder->graph, node, &c, &q) || c.x->layout != MO_C16 || c.y->layout != MO_C16)
+    if (!mo_qconv_geometry(binder->graph, node, &c, &q) || !lies_well(binder->graph, &c))
         return MOIRE_EUNSUPPORTED;
-    bool narrow = c.c <= 4 && c.groups == 1 && c.merge == 1;
+    bool narrow = c.c <= 4 && c.groups == 1 && c.merge == 1; /* a matrix has 16 columns at least */
     struct mo_conv_small *small = mo_region_alloc(binder->region, sizeof *small);
     if (!small) return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
     bool tiles = c.depthwise ? c.dw == 1 : c.c > 4 || narrow;
@@ -96,9 +104,8 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     if (rc) return rc;
     const int32_t *sums;
     step->packing = packing_of(&c, small->dot);
-    step->kernel = small->dot && c.depthwise ? "qconv depthwise vnni"
-                   : small->dot               ? "qconv vnni"
-                                              : (c.depthwise ? depthwise : names)[binder->isa];
+    step->kernel = (c.rows ? rows : c.depthwise ? depthwise : names)[binder->isa];
+    if (small->dot) step->kernel = c.rows ? "qgemm vnni" : c.depthwise ? "qconv depthwise vnni" : "qconv vnni";
     rc = mo_pack_small(step->packing, binder->graph, node, binder->region, &step->weights, &sums, err);
     if (rc) return rc;
     if (!set_channels(binder, node, &c, &q, small, sums, step))
