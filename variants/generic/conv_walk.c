@@ -202,33 +202,71 @@ static void run_copied(const struct mo_conv_walk *c, struct spot *s, struct mo_t
     tile_fn(c, s)(t);
 }
 
-static void run_tile(const struct mo_conv_walk *c, const struct mo_kargs *args, struct spot *s,
-                     char *scratch) {
-    struct mo_tile t = c->tile;
-    int64_t first = s->group * c->ocb + s->block, pixel = s->row * c->ow + s->col;
-    int64_t at = s->image * args->out_image[0] + first * c->y_plane + pixel * c->y_pixel;
-    const char *res = args->residual;
-    if (res) res += s->image * args->residual_image + (first * c->oh * c->ow + pixel) * 64;
-    char *y = (char *)args->out[0] + at;
-    t.y = y;
-    if (c->small) {
-        t.y = scratch + c->small->sums_at;
-        t.y_row = s->cols * 64, t.y_block = s->rows * t.y_row;
-    }
-    t.res = c->act != MO_ACT_NONE && c->res_late ? NULL : res;
-    t.bias = args->bias + first * 16;
-    t.w = (const char *)args->weights + first * t.w_block;
+/* Where a tile reads, but for its place in the plane, and where it writes. */
+struct places {
+    const char *x, *res;
+    char *y, *sums; /* sums: NULL where tiles write the output itself */
+};
+
+/* Sets up what tiles of one image and set of output blocks share. */
+static struct places open_tiles(const struct mo_conv_walk *c, const struct mo_kargs *args, const struct spot *s,
+                                char *scratch, struct mo_tile *t) {
+    int64_t first = s->group * c->ocb + s->block, plane = first * c->oh * c->ow * 64;
     int64_t in_plane = c->kind == MO_CONV_DEPTHWISE ? first : s->group * c->planes;
-    const char *x =
-        (const char *)args->in[0] + s->image * args->in_image[0] + in_plane * c->x_plane;
+    struct places p = {
+        .x = (const char *)args->in[0] + s->image * args->in_image[0] + in_plane * c->x_plane,
+        .y = (char *)args->out[0] + s->image * args->out_image[0] + first * c->y_plane,
+        .res = args->residual,
+        .sums = c->small ? scratch + c->small->sums_at : NULL};
+    if (p.res) p.res += s->image * args->residual_image + plane;
+    t->bias = args->bias + first * 16;
+    t->w = (const char *)args->weights + first * t->w_block;
+    return p;
+}
+
+/* Where the tile at a pixel writes. */
+static void place_tile(const struct mo_conv_walk *c, const struct spot *s, const struct places *p, int64_t pixel,
+                       struct mo_tile *t) {
+    t->y = p->y + pixel * c->y_pixel;
+    t->res = p->res && !(c->act != MO_ACT_NONE && c->res_late) ? p->res + pixel * 64 : NULL;
+    if (!p->sums) return;
+    t->y = p->sums;
+    t->y_row = s->cols * 64, t->y_block = s->rows * t->y_row;
+}
+
+static void close_tile(const struct mo_conv_walk *c, const struct spot *s, const struct places *p, int64_t pixel,
+                       const struct mo_tile *t) {
+    if (c->small) convert(c, s, t, p->y + pixel * c->y_pixel);
+    if (c->act != MO_ACT_NONE) finish(c, s, t, p->res ? p->res + pixel * 64 : NULL);
+}
+
+static void run_tile(const struct mo_conv_walk *c, struct spot *s, const struct places *p, struct mo_tile t,
+                     char *scratch) {
+    int64_t pixel = s->row * c->ow + s->col;
+    place_tile(c, s, p, pixel, &t);
     s->iy = s->row * c->sh - c->pt, s->ix = s->col * c->sw - c->pl;
     s->window = window_fn(c, s);
     if (in_place(c, s))
-        run_in_place(c, s, &t, x);
+        run_in_place(c, s, &t, p->x);
     else
-        run_copied(c, s, &t, x, scratch);
-    if (c->small) convert(c, s, &t, y);
-    if (c->act != MO_ACT_NONE) finish(c, s, &t, res);
+        run_copied(c, s, &t, p->x, scratch);
+    close_tile(c, s, p, pixel, &t);
+}
+
+/* Tiles of a layer without windows: they follow each other in one row. */
+static void run_flat(const struct mo_conv_walk *c, struct spot *s, const struct places *p, struct mo_tile t,
+                     int64_t tile, int64_t end) {
+    s->rows = 1;
+    s->col = tile * c->col_size + (tile < c->col_extra ? tile : c->col_extra);
+    t.taps = c->taps;
+    t.n_taps = 1;
+    for (; tile < end; tile++, s->col += s->cols) {
+        s->cols = c->col_size + (tile < c->col_extra);
+        t.x = p->x + s->col * c->element;
+        place_tile(c, s, p, s->col, &t);
+        c->tiles->conv[s->blocks][s->cols][c->stride](&t);
+        close_tile(c, s, p, s->col, &t);
+    }
 }
 
 /* 32-bit division is much the faster; a small layer is nothing but such overhead. */
@@ -247,13 +285,19 @@ static void run_unit(const struct mo_conv_walk *c, const struct mo_kargs *args, 
     s.block = (set - s.group * c->group_sets) * c->blocks;
     s.blocks = c->ocb - s.block < c->blocks ? (int)(c->ocb - s.block) : c->blocks;
     int64_t tile = divide(chunk * c->grid, c->chunks), end = divide((chunk + 1) * c->grid, c->chunks);
+    struct mo_tile t = c->tile;
+    struct places p = open_tiles(c, args, &s, scratch, &t);
+    if (c->flat) {
+        run_flat(c, &s, &p, t, tile, end);
+        return;
+    }
     int64_t tile_row = divide(tile, c->cols), col = tile - tile_row * c->cols;
     for (; tile < end; tile++) {
         s.row = tile_row * c->rows;
         s.rows = c->oh - s.row < c->rows ? c->oh - s.row : c->rows;
         s.col = col * c->col_size + (col < c->col_extra ? col : c->col_extra);
         s.cols = c->col_size + (col < c->col_extra);
-        run_tile(c, args, &s, scratch);
+        run_tile(c, &s, &p, t, scratch);
         if (++col == c->cols) col = 0, tile_row++;
     }
 }
