@@ -76,6 +76,24 @@ static void emit_loops(FILE *out, enum kind kind, const struct mo_mac *m) {
     fputs("        }\n        xo += a->x_outer; wo += a->w_outer;\n    }\n", out);
 }
 
+/* Bytes of every accumulator, four pixels a time; their place is four times as dense as that of sums. */
+static void emit_pack(FILE *out, const struct mo_mac *m) {
+    fputs("    if (a->pack) {\n"
+          "        const char *f = (const char *)a->factor, *s = (const char *)a->shift;\n",
+          out);
+    for (int r = 0; r < mo_mac_vectors(m); r++)
+        for (int row = 0; row < m->rows; row++)
+            for (int col = 0; col < m->cols; col += 4) {
+                int n = m->cols - col < 4 ? m->cols - col : 4;
+                fprintf(out, "        pack(y + %d * a->y_block + %d * a->y_row + %d", r, row, col * 16);
+                for (int k = 0; k < 4; k++)
+                    fprintf(out, ", whole(a%d_%d, f + %d, s + %d)", r, row * m->cols + col + (k < n ? k : 0),
+                            r * 64, r * 64);
+                fprintf(out, ", a->pack, %u);\n", (1u << 4 * n) - 1);
+            }
+    fputs("    } else {\n", out);
+}
+
 /* Residual, clamp and store of every accumulator. */
 static void emit_finish(FILE *out, const struct mo_mac *m, bool dot) {
     for (int phase = 0; !dot && phase < 3; phase++) {
@@ -94,11 +112,13 @@ static void emit_finish(FILE *out, const struct mo_mac *m, bool dot) {
             }
         fputs("    }\n", out);
     }
+    if (dot) emit_pack(out, m);
     for (int r = 0; r < mo_mac_vectors(m); r++)
         for (int t = 0; t < m->rows * m->cols; t++)
             fprintf(out, "    store(y + %d * a->y_block + %d * a->y_row + %d, a%d_%d);\n",
                     r / m->isa->vectors, t / m->cols,
                     t % m->cols * 64 + r % m->isa->vectors * m->isa->lanes * 4, r, t);
+    if (dot) fputs("    }\n", out);
 }
 
 static void emit_tile(FILE *out, enum kind kind, const struct mo_mac *m, int stride) {

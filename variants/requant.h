@@ -20,6 +20,8 @@ struct mo_requant {
 /* `pixels` of 16 sums each, one after the other; outputs y_pixel bytes apart. */
 typedef void mo_requantize_fn(const struct mo_requant *q, const void *sums, const float *factor,
                               const float *bias, int64_t pixels, char *y, int64_t y_pixel);
+/* A row of pixels of 16 bytes: `before` that are filled, n copied, `after` filled. */
+typedef void mo_copy_pixels_fn(char *to, const char *from, int64_t before, int64_t n, int64_t after, int fill);
 /* n bytes, less `zero`, as floats. */
 typedef void mo_widen_fn(const uint8_t *from, int zero, float *to, int64_t n);
 #endif

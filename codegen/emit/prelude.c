@@ -176,6 +176,38 @@ const struct mo_emit_isa *mo_emit_isa_halves(enum mo_isa isa) {
     return isa == MO_ISA_AVX512 ? &halves : NULL;
 }
 
+/* Sums of four pixels to 64 bytes.  Constants are operands in memory: accumulators fill the registers. */
+static void emit_pack(FILE *out) {
+    static const char *const two[][2] = {{"narrow", "vpackssdw"}, {"bytes", "vpackuswb"}};
+    static const char *const with[][2] = {{"shifted", "vpaddsw"}, {"at_least", "vpmaxub"}, {"at_most", "vpminub"}};
+    for (size_t i = 0; i < sizeof two / sizeof *two; i++)
+        fprintf(out,
+                "INLINE v %s(v a, v b) {\n"
+                "    v x;\n    __asm__(\"%s %%2, %%1, %%0\" : \"=v\"(x) : \"v\"(a), \"v\"(b));\n"
+                "    return x;\n}\n",
+                two[i][0], two[i][1]);
+    for (size_t i = 0; i < sizeof with / sizeof *with; i++)
+        fprintf(out,
+                "INLINE v %s(v a, const void *p) {\n"
+                "    __asm__(\"%s %%1, %%0, %%0\" : \"+v\"(a) : \"m\"(*(const vu *)p));\n"
+                "    return a;\n}\n",
+                with[i][0], with[i][1]);
+    fputs("INLINE v whole(v a, const char *f, const char *b) {\n"
+          "    v x = __builtin_convertvector((vi)a, v) * load(f) + load(b);\n"
+          "    __asm__(\"vcvtps2dq %0, %0\" : \"+v\"(x));\n"
+          "    return x;\n}\n"
+          "INLINE void pack(char *y, v a, v b, v c, v d, const struct mo_tile_pack *p, unsigned short mask) {\n"
+          "    v x = bytes(shifted(narrow(a, b), p->zero), shifted(narrow(c, d), p->zero));\n"
+          "    x = at_most(at_least(x, p->lo), p->hi);\n"
+          "    __asm__(\"vpermd %0, %1, %0\" : \"+v\"(x) : \"v\"(load((const char *)across)));\n"
+          "    if (mask == 65535)\n"
+          "        store(y, x);\n"
+          "    else\n"
+          "        __asm__(\"vmovdqu32 %1, %0%{%2%}\" : \"=m\"(*(char(*)[64])y) : \"v\"(x), \"Yk\"(mask));\n"
+          "}\n",
+          out);
+}
+
 /* Four products of unsigned bytes of x and signed bytes of w are added to each int32 of a: vectors are of
  * floats in name only. */
 static void emit_vnni(FILE *out, const struct mo_emit_isa *isa) {
@@ -201,6 +233,7 @@ static void emit_vnni(FILE *out, const struct mo_emit_isa *isa) {
           "    __asm__(\"vpshufb %1, %0, %0\" : \"+v\"(x) : \"v\"(load((const char *)within)));\n"
           "    return mac(a, w, x);\n}\n",
           out);
+    emit_pack(out);
 }
 
 const struct mo_emit_isa *mo_emit_isa_dot(const char *name) {

@@ -98,8 +98,8 @@ static void set_strides(struct mo_conv_walk *c) {
     if (c->side >= 0) t->x_outer = c->dh * c->w * 64, t->w_outer = c->kw * 64;
     t->w_block = c->planes * taps * c->tap_bytes;
     t->w_ahead = t->w_block * c->blocks <= SLICE_BYTES ? t->w_block * c->blocks : NEAR_BYTES;
-    t->y_block = t->res_block = c->oh * c->ow * 64;
-    t->y_row = c->ow * 64;
+    t->y_block = c->y_plane, t->res_block = c->oh * c->ow * 64;
+    t->y_row = c->ow * c->y_pixel;
     t->x_row = c->sh * c->w * c->element;
     t->px = c->sw * c->element;
     int64_t most = c->tiles->max_pixels[c->blocks] < c->ow ? c->tiles->max_pixels[c->blocks] : c->ow;

@@ -68,6 +68,10 @@ static void copy_row(const struct mo_conv_walk *c, char *to, const char *from, i
         return;
     }
     from += (ix + skip) * c->pixel * (n > skip);
+    if (c->element == 16) {
+        c->small->copy_pixels(to, from, skip, n - skip, cols - n, filler(c));
+        return;
+    }
     memset(to, filler(c), (size_t)(skip * c->element));
     if (c->element != c->pixel)
         widen_pixels(c, from, (float *)(to + skip * 64), n - skip);
@@ -217,10 +221,14 @@ static struct places open_tiles(const struct mo_conv_walk *c, const struct mo_ka
         .x = (const char *)args->in[0] + s->image * args->in_image[0] + in_plane * c->x_plane,
         .y = (char *)args->out[0] + s->image * args->out_image[0] + first * c->y_plane,
         .res = args->residual,
-        .sums = c->small ? scratch + c->small->sums_at : NULL};
+        .sums = c->small && !c->small->pack ? scratch + c->small->sums_at : NULL};
     if (p.res) p.res += s->image * args->residual_image + plane;
     t->bias = args->bias + first * 16;
     t->w = (const char *)args->weights + first * t->w_block;
+    if (c->small) {
+        t->pack = c->small->pack;
+        t->factor = c->small->factor + first * 16, t->shift = c->small->bias + first * 16;
+    }
     return p;
 }
 
@@ -236,7 +244,7 @@ static void place_tile(const struct mo_conv_walk *c, const struct spot *s, const
 
 static void close_tile(const struct mo_conv_walk *c, const struct spot *s, const struct places *p, int64_t pixel,
                        const struct mo_tile *t) {
-    if (c->small) convert(c, s, t, p->y + pixel * c->y_pixel);
+    if (p->sums) convert(c, s, t, p->y + pixel * c->y_pixel);
     if (c->act != MO_ACT_NONE) finish(c, s, t, p->res ? p->res + pixel * 64 : NULL);
 }
 

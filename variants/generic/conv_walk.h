@@ -25,8 +25,10 @@ struct mo_conv_small {
     struct mo_requant requant;
     const float *factor, *bias; /* by output channel, padded to blocks */
     int64_t sums_at;            /* where in scratch a tile's sums are */
+    struct mo_tile_pack *pack;  /* tiles write the output themselves; NULL: sums are converted */
     mo_requantize_fn *requantize;
     mo_widen_fn *widen;
+    mo_copy_pixels_fn *copy_pixels;
 };
 
 struct mo_conv_walk {

@@ -46,6 +46,16 @@ static bool values_fit(const struct mo_conv *c, const struct mo_conv_small *smal
     return true;
 }
 
+static struct mo_tile_pack *pack_of(const struct mo_binder *binder, const struct mo_requant *r) {
+    struct mo_tile_pack *p = mo_region_alloc(binder->region, sizeof *p);
+    for (int i = 0; p && i < 64; i++) {
+        p->zero[i / 2] = (int16_t)r->zero;
+        p->lo[i] = (uint8_t)((int)rintf(r->lo) + r->zero);
+        p->hi[i] = (uint8_t)((int)rintf(r->hi) + r->zero);
+    }
+    return p;
+}
+
 /* By output channel in padded blocks: a factor, a bias, and where sums start. */
 static bool set_channels(const struct mo_binder *binder, const struct mo_node *node, const struct mo_conv *c,
                          const struct mo_qconv *q, struct mo_conv_small *small, const int32_t *sums,
@@ -67,7 +77,8 @@ static bool set_channels(const struct mo_binder *binder, const struct mo_node *n
     small->factor = factor, small->bias = bias;
     small->requant.packs = small->requant.act == MO_ACT_NONE && q->to != MOIRE_F32 && values_fit(c, small);
     step->bias = (const float *)start; /* zero is the same in both types */
-    return true;
+    if (!small->requant.packs || !small->dot || q->to != MOIRE_U8 || c->rows) return true;
+    return (small->pack = pack_of(binder, &small->requant)) != NULL;
 }
 
 static enum mo_packing packing_of(const struct mo_conv *c, bool dot) {
@@ -98,6 +109,7 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     small->dot = tiles && mo_dot_tiles_of(binder->isa, narrow);
     small->zero = q.x_zero;
     small->requantize = simd->requantize, small->widen = simd->widen;
+    small->copy_pixels = simd->copy_pixels;
     set_requant(&small->requant, &q, &node->fuse, small->dot);
     enum mo_conv_kind kind = c.depthwise ? MO_CONV_DEPTHWISE : MO_CONV_BLOCKED;
     int rc = mo_conv_walk_plan(binder, node, &c, kind, small, step, err);

@@ -138,3 +138,26 @@ void MO_SIMD(widen)(const uint8_t *from, int zero, float *to, int64_t n) {
     for (int64_t i = 0; i < n; i++)
         to[i] = (float)(from[i] - zero);
 }
+
+/* Rows are short: a call of the library's memcpy() each would take longer than the copy.  The barriers keep
+ * compilers from making one of the loops. */
+void MO_SIMD(copy_pixels)(char *to, const char *from, int64_t before, int64_t n, int64_t after, int fill) {
+    char filled[16];
+    memset(filled, fill, sizeof filled);
+    for (; before > 0; before--, to += 16) {
+        memcpy(to, filled, 16);
+        __asm__ volatile("" : : : "memory");
+    }
+    for (; n >= 4; n -= 4, to += 64, from += 64) {
+        memcpy(to, from, 64);
+        __asm__ volatile("" : : : "memory");
+    }
+    for (; n > 0; n--, to += 16, from += 16) {
+        memcpy(to, from, 16);
+        __asm__ volatile("" : : : "memory");
+    }
+    for (; after > 0; after--, to += 16) {
+        memcpy(to, filled, 16);
+        __asm__ volatile("" : : : "memory");
+    }
+}

@@ -39,6 +39,7 @@
 struct mo_simd_table {
     mo_requantize_fn *requantize;
     mo_widen_fn *widen;
+    mo_copy_pixels_fn *copy_pixels;
 #define MO_SIMD_FIELD(name) mo_kernel *name;
     MO_SIMD_KERNELS(MO_SIMD_FIELD)
 #undef MO_SIMD_FIELD
@@ -55,6 +56,7 @@ const struct mo_simd_table *mo_simd_of(enum mo_isa isa);
 MO_SIMD_KERNELS(MO_SIMD_DECLARE)
 mo_requantize_fn MO_SIMD(requantize);
 mo_widen_fn MO_SIMD(widen);
+mo_copy_pixels_fn MO_SIMD(copy_pixels);
 #undef MO_SIMD_DECLARE
 #endif
 #endif

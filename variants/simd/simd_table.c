@@ -5,5 +5,5 @@
 extern const struct mo_simd_table MO_SIMD(table);
 
 #define ENTRY(name) .name = MO_SIMD(name),
-const struct mo_simd_table MO_SIMD(table) = {MO_SIMD_KERNELS(ENTRY) ENTRY(requantize) ENTRY(widen)};
+const struct mo_simd_table MO_SIMD(table) = {MO_SIMD_KERNELS(ENTRY) ENTRY(requantize) ENTRY(widen) ENTRY(copy_pixels)};
 #undef ENTRY
