@@ -30,9 +30,18 @@ enum mo_isa mo_isa_detect(void) {
     return MO_ISA_AVX512;
 }
 
-bool mo_isa_has_vnni(void) {
+/* A bit of leaf 7 ecx, beside AVX-512. */
+static bool has_wide(int bit) {
     unsigned a, b, c, d;
-    return mo_isa_detect() == MO_ISA_AVX512 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && c & 1u << 11;
+    return mo_isa_detect() == MO_ISA_AVX512 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && c >> bit & 1;
+}
+
+bool mo_isa_has_vnni(void) {
+    return has_wide(11);
+}
+
+bool mo_isa_has_vbmi(void) {
+    return has_wide(1);
 }
 #elif defined(__aarch64__)
 enum mo_isa mo_isa_detect(void) {
@@ -46,6 +55,10 @@ enum mo_isa mo_isa_detect(void) {
 
 #if !defined(__x86_64__)
 bool mo_isa_has_vnni(void) {
+    return false;
+}
+
+bool mo_isa_has_vbmi(void) {
     return false;
 }
 #endif

@@ -39,6 +39,8 @@ bool mo_isa_covers(enum mo_isa have, enum mo_isa need);
 int mo_isa_next(int isa);
 /* Whether this machine has AVX512_VNNI, which adds products of bytes: a set beside the levels. */
 bool mo_isa_has_vnni(void);
+/* Whether it has AVX512_VBMI, which permutes bytes. */
+bool mo_isa_has_vbmi(void);
 const char *mo_isa_name(enum mo_isa isa); /* "base", "avx2", "avx512", "neon" */
 /* A kernel's names by level: an initializer of `const char *[MO_ISA_COUNT]`. */
 #define MO_LEVEL_NAMES(kernel)                                                                               \

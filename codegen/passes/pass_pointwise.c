@@ -121,6 +121,11 @@ static bool eligible(const struct mo_graph *g, const struct mo_node *node, enum 
     return !constant && is_static(y) && stored && good_types(g, node, *op);
 }
 
+bool mo_is_pointwise(const struct mo_graph *g, const struct mo_node *node) {
+    enum mo_fused_op op;
+    return eligible(g, node, &op);
+}
+
 /* x^2 and x^3 are products. */
 static int small_power(const struct mo_graph *g, const struct mo_node *node, enum mo_fused_op op) {
     float c;

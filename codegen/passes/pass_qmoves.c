@@ -2,7 +2,8 @@
  * pass_qmoves.c - operators that only move or compare numbers work on those of 8 bits, not on what these
  * stand for: dequantize, move, quantize becomes the move, where both conversions say the same.
  *
- * A Concat takes its inputs with different scales: those that are not the output's are converted first. */
+ * A Concat takes its inputs with different scales: those that are not the output's are converted first.  A mean
+ * over whole planes reads bytes, too, and says what their mean stands for (moire.QGlobalAveragePool). */
 #include <string.h>
 #include "codegen/passes/quantizer.h"
 #include "runtime/ops/op.h"
@@ -59,12 +60,31 @@ static int concat(struct mo_graph *g, struct mo_node *node, moire_error *err) {
     return MOIRE_OK;
 }
 
+static int mean(struct mo_graph *g, struct mo_node *node, moire_error *err) {
+    struct mo_quantizer x;
+    const struct mo_op *op = mo_op_find("QGlobalAveragePool", "moire");
+    if (!mo_quantizer_of(g, mo_producer(g, node->in[0]), "DequantizeLinear", &x) || x.dtype != MOIRE_U8)
+        return MOIRE_OK;
+    if (!op || node->n_out != 1 || g->tensors[node->out[0]]->dynamic || g->tensors[x.from]->shape.rank < 3)
+        return MOIRE_OK;
+    struct mo_attr *zero = mo_node_add_attr(g, node, "x_zero", MO_ATTR_INT);
+    if (zero) zero->i = x.zero;
+    struct mo_attr *scale = zero ? mo_node_add_attr(g, node, "x_scale", MO_ATTR_FLOAT) : NULL;
+    if (!scale) return mo_no_memory(err);
+    scale->f = x.scale;
+    node->op_type = op->name, node->domain = op->domain, node->op = op;
+    node->in[0] = x.from;
+    return MOIRE_OK;
+}
+
 int mo_pass_quantized_moves(struct mo_graph *g, moire_error *err) {
     for (int i = 0, n = g->n_nodes; i < n; i++) {
         struct mo_node *node = g->nodes[i];
         struct mo_quantizer x, y;
         if (node->dead || node->n_in < 1 || node->n_out < 1 || node->out[0] < 0) continue;
-        int rc = mo_is(node, "Concat") ? concat(g, node, err) : MOIRE_OK;
+        int rc = mo_is(node, "Concat")              ? concat(g, node, err)
+                 : mo_is(node, "GlobalAveragePool") ? mean(g, node, err)
+                                                    : MOIRE_OK;
         if (rc) return rc;
         if (!moves(node) || !mo_quantizer_of(g, mo_producer(g, node->in[0]), "DequantizeLinear", &x))
             continue;

@@ -30,6 +30,7 @@ static const struct pass {
     {"absorb pad", mo_pass_absorb_pad, false},
     {"dead", mo_pass_dead, false},
     {"excite", mo_pass_excite, false},
+    {"own quantizers", mo_pass_own_quantizers, true},
     {"pointwise", mo_pass_pointwise, false},
     {"layout", mo_pass_layout, true},
     {"view", mo_pass_view, true},

@@ -62,8 +62,12 @@ mo_pass_fn mo_pass_projections;
 mo_pass_fn mo_pass_carry;
 /* pass_excite.c: the scale of squeeze and excite goes into the 1x1 convolution behind it. */
 mo_pass_fn mo_pass_excite;
+/* pass_own_quantizers.c: every pointwise reader of a dequantized tensor dequantizes it itself. */
+mo_pass_fn mo_pass_own_quantizers;
 /* pass_pointwise.c: trees of pointwise operators become moire.Fused. */
 mo_pass_fn mo_pass_pointwise;
+/* Whether the node can be part of one. */
+bool mo_is_pointwise(const struct mo_graph *g, const struct mo_node *node);
 /* pass_layout.c: which tensors are MO_C16, and the Reorders between. */
 mo_pass_fn mo_pass_layout;
 /* pass_alias.c: views share storage with their input; concat inputs lie in the output. */

@@ -34,6 +34,7 @@
     X(recurrent)                                                                                             \
     X(quantize)                                                                                              \
     X(qconv)                                                                                                 \
+    X(qmean)                                                                                                 \
     X(linalg)
 #define MO_OP_EXTERN(file) extern const struct mo_op mo_ops_##file[];
 MO_OP_FAMILIES(MO_OP_EXTERN)

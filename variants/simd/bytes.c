@@ -36,6 +36,28 @@ void MO_SIMD(sum_bytes)(const struct mo_kargs *args, int64_t begin, int64_t end,
     }
 }
 
+#if defined(MO_ISA_IS_avx512)
+#include <immintrin.h>
+
+/* By permutations of bytes in registers, two of 128 each; needs AVX512_VBMI. */
+__attribute__((target("avx512vbmi"))) static void look_up_fast(const uint8_t *table, const uint8_t *x,
+                                                               uint8_t *y, int64_t n) {
+    const __m512i a = _mm512_loadu_si512(table), b = _mm512_loadu_si512(table + 64),
+                  c = _mm512_loadu_si512(table + 128), d = _mm512_loadu_si512(table + 192);
+    for (int64_t i = 0; i < n; i += 64) {
+        const __mmask64 some = n - i < 64 ? ~0ull >> (64 - (n - i)) : ~0ull;
+        const __m512i at = _mm512_maskz_loadu_epi8(some, x + i);
+        const __m512i low = _mm512_permutex2var_epi8(a, at, b), high = _mm512_permutex2var_epi8(c, at, d);
+        _mm512_mask_storeu_epi8(y + i, some, _mm512_mask_blend_epi8(_mm512_movepi8_mask(at), low, high));
+    }
+}
+#else
+static void look_up_fast(const uint8_t *table, const uint8_t *x, uint8_t *y, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        y[i] = table[x[i]];
+}
+#endif
+
 void MO_SIMD(lookup)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
     const struct mo_lookup_params *p = args->params;
     (void)scratch;
@@ -43,7 +65,10 @@ void MO_SIMD(lookup)(const struct mo_kargs *args, int64_t begin, int64_t end, vo
         const int64_t at = unit * p->unit, n = p->bytes - at < p->unit ? p->bytes - at : p->unit;
         const uint8_t *x = (const uint8_t *)args->in[0] + at;
         uint8_t *restrict y = (uint8_t *)args->out[0] + at;
-        for (int64_t i = 0; i < n; i++)
-            y[i] = p->table[x[i]];
+        if (p->permutes)
+            look_up_fast(p->table, x, y, n);
+        else
+            for (int64_t i = 0; i < n; i++)
+                y[i] = p->table[x[i]];
     }
 }

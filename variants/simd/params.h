@@ -133,6 +133,7 @@ struct mo_sum_params {
 };
 struct mo_lookup_params {
     int64_t bytes, unit;
+    bool permutes; /* the machine has AVX512_VBMI */
     uint8_t table[256];
 };
 
@@ -173,6 +174,14 @@ struct mo_pool_params {
     int64_t h, w, oh, ow, kh, kw, sh, sw, dh, dw, pt, pl, pb, pr;
     struct mo_fuse fuse;
     struct mo_padding padding;
+};
+
+/* mean_bytes: y = (mean of x - zero) * scale over planes of bytes, [channels][area] (lanes 1) or
+ * [blocks][area][16].  unit = (image, channel or block). */
+struct mo_mean_params {
+    int64_t planes, area;
+    float zero, scale;
+    int lanes;
 };
 
 /* reorder between plain and MO_C16.  unit = (image, block of 16 channels, chunk of pixels). */

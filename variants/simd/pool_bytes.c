@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pool_bytes.c - the maximum of uint8 over windows, in both layouts: down the columns, then along the line. */
+ * pool_bytes.c - pools of uint8 in both layouts: the maximum over windows (down the columns, then along the
+ * line), and the mean over whole planes. */
 #include "variants/simd/math.h"
 #include "variants/simd/params.h"
 #include "variants/simd/simd.h"
@@ -58,5 +59,25 @@ void MO_SIMD(pool_bytes)(const struct mo_kargs *args, int64_t begin, int64_t end
             join_line(p, scratch, y, 16);
         else
             join_line(p, scratch, y, 1);
+    }
+}
+
+void MO_SIMD(mean_bytes)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
+    const struct mo_mean_params *p = args->params;
+    (void)scratch;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t plane = unit % p->planes, image = unit / p->planes;
+        const uint8_t *x = (const uint8_t *)args->in[0] + image * args->in_image[0] + plane * p->area * p->lanes;
+        float *y = (float *)((char *)args->out[0] + image * args->out_image[0]) + plane * p->lanes;
+        int32_t sum[16] = {0};
+        if (p->lanes == 16)
+            for (int64_t i = 0; i < p->area; i++)
+                for (int l = 0; l < 16; l++)
+                    sum[l] += x[i * 16 + l];
+        else
+            for (int64_t i = 0; i < p->area; i++)
+                sum[0] += x[i];
+        for (int l = 0; l < p->lanes; l++)
+            y[l] = ((float)sum[l] / (float)p->area - p->zero) * p->scale;
     }
 }

@@ -26,6 +26,7 @@
     X(reduce)                                                                                                \
     X(pool)                                                                                                  \
     X(pool_bytes)                                                                                            \
+    X(mean_bytes)                                                                                            \
     X(reorder)                                                                                               \
     X(copy)                                                                                                  \
     X(concat)                                                                                                \
