@@ -10,6 +10,7 @@
 #include "codegen/passes/passes.h"
 #include "codegen/prepare.h"
 #include "runtime/ops/op.h"
+#include "variants/kernel.h"
 
 enum { SMALL = 512, POOL = 32 * 1024, FLOOR_BYTES = 64 << 20, FACTOR = 16 };
 
@@ -90,7 +91,9 @@ static int check_operands(const struct mo_graph *g, moire_error *err) {
 }
 
 int mo_prepare(struct mo_graph *g, const struct mo_frontend_options *options, moire_error *err) {
-    g->keeps_small = !options->no_passes && !options->no_layout;
+    bool small = options->precision == MO_PRECISION_INT8 ||
+                 (options->precision == MO_PRECISION_AUTO && mo_isa_has_vnni());
+    g->keeps_small = small && !options->no_passes && !options->no_layout;
     int rc = mo_widen_halves(g, err);
     if (!rc) rc = mo_infer_and_fold(g, err);
     if (!rc && !options->no_passes) rc = mo_run_passes(g, options, err);

@@ -12,6 +12,10 @@ struct mo_frontend_share {
     struct mo_weights *weights;   /* packed ones */
 };
 
+/* What layers between conversions compute with: 8-bit numbers where this machine multiplies these fast, or
+ * never, or always. */
+enum mo_precision { MO_PRECISION_AUTO, MO_PRECISION_F32, MO_PRECISION_INT8 };
+
 struct mo_frontend_options {
     const moire_shape *shapes; /* bindings of symbolic or unknown input shapes */
     int n_shapes;
@@ -19,6 +23,7 @@ struct mo_frontend_options {
     bool only_import; /* inputs and outputs as the file declares them; nothing is bound or inferred */
     bool no_passes;   /* only import, inference and folding (what `inspect` shows as "before") */
     bool no_layout;   /* all passes but those of this machine's kernels: layouts, small integers */
+    enum mo_precision precision;
     bool exact;       /* of the graph: see moire_tenant_config.exact */
     struct mo_frontend_share *share; /* NULL: the graph has all that it needs itself */
 };

@@ -5,42 +5,43 @@
 static const struct pass {
     const char *name;
     mo_pass_fn *run;
-    bool host; /* layouts and small integers of this machine's kernels: devices have others */
+    enum { ALWAYS, LAYOUT, SMALL } when; /* LAYOUT, SMALL: for kernels of this machine; of 8-bit numbers */
 } passes[] = {
-    {"dead", mo_pass_dead, false},
-    {"identity", mo_pass_identity, false},
-    {"quantized operators", mo_pass_qoperators, false},
-    {"shared quantizers", mo_pass_shared_quantizers, false},
-    {"unsigned", mo_pass_unsigned, true},
-    {"quantized moves", mo_pass_quantized_moves, true},
-    {"small weights", mo_pass_small_weights, true},
-    {"explicit pads", mo_pass_explicit_pads, false},
-    {"norm", mo_pass_norm, false},
-    {"attention", mo_pass_attention, false},
-    {"dead", mo_pass_dead, false},
-    {"gate", mo_pass_gate, false},
-    {"matmul", mo_pass_matmul, false},
-    {"affine", mo_pass_affine, false},
-    {"activation", mo_pass_activation, false},
-    {"dead", mo_pass_dead, false},
-    {"quantized convolutions", mo_pass_qconv, true},
-    {"fuse", mo_pass_fuse, false},
-    {"projections", mo_pass_projections, false},
-    {"carry", mo_pass_carry, false},
-    {"absorb pad", mo_pass_absorb_pad, false},
-    {"dead", mo_pass_dead, false},
-    {"excite", mo_pass_excite, false},
-    {"own quantizers", mo_pass_own_quantizers, true},
-    {"pointwise", mo_pass_pointwise, false},
-    {"layout", mo_pass_layout, true},
-    {"view", mo_pass_view, true},
-    {"concat", mo_pass_concat, true},
-    {"layer", mo_pass_layer, false},
+    {"dead", mo_pass_dead, ALWAYS},
+    {"identity", mo_pass_identity, ALWAYS},
+    {"quantized operators", mo_pass_qoperators, ALWAYS},
+    {"shared quantizers", mo_pass_shared_quantizers, ALWAYS},
+    {"unsigned", mo_pass_unsigned, SMALL},
+    {"quantized moves", mo_pass_quantized_moves, SMALL},
+    {"small weights", mo_pass_small_weights, SMALL},
+    {"explicit pads", mo_pass_explicit_pads, ALWAYS},
+    {"norm", mo_pass_norm, ALWAYS},
+    {"attention", mo_pass_attention, ALWAYS},
+    {"dead", mo_pass_dead, ALWAYS},
+    {"gate", mo_pass_gate, ALWAYS},
+    {"matmul", mo_pass_matmul, ALWAYS},
+    {"affine", mo_pass_affine, ALWAYS},
+    {"activation", mo_pass_activation, ALWAYS},
+    {"dead", mo_pass_dead, ALWAYS},
+    {"quantized convolutions", mo_pass_qconv, SMALL},
+    {"fuse", mo_pass_fuse, ALWAYS},
+    {"projections", mo_pass_projections, ALWAYS},
+    {"carry", mo_pass_carry, ALWAYS},
+    {"absorb pad", mo_pass_absorb_pad, ALWAYS},
+    {"dead", mo_pass_dead, ALWAYS},
+    {"excite", mo_pass_excite, ALWAYS},
+    {"own quantizers", mo_pass_own_quantizers, SMALL},
+    {"pointwise", mo_pass_pointwise, ALWAYS},
+    {"layout", mo_pass_layout, LAYOUT},
+    {"view", mo_pass_view, LAYOUT},
+    {"concat", mo_pass_concat, LAYOUT},
+    {"layer", mo_pass_layer, ALWAYS},
 };
 
 int mo_run_passes(struct mo_graph *g, const struct mo_frontend_options *options, moire_error *err) {
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
-        if (passes[i].host && options->no_layout) continue;
+        if (passes[i].when == LAYOUT && options->no_layout) continue;
+        if (passes[i].when == SMALL && !g->keeps_small) continue;
         int rc = passes[i].run(g, err);
         if (!rc) rc = mo_graph_sort(g, err);
         if (!rc) rc = mo_graph_check(g, err);

@@ -20,7 +20,8 @@
 
 typedef int mo_pass_fn(struct mo_graph *g, moire_error *err);
 
-/* All passes in order; those of this machine's kernels are skipped when options->no_layout. */
+/* All passes in order; those of this machine's kernels are skipped when options->no_layout, those for
+ * 8-bit numbers without graph->keeps_small. */
 int mo_run_passes(struct mo_graph *g, const struct mo_frontend_options *options, moire_error *err);
 
 /* pass_dead.c: drops nodes that nobody reads, and absent trailing outputs of the others. */

@@ -75,9 +75,21 @@ static int run_copy(const struct mo_op_ctx *ctx) {
     return mo_epilogue(ctx);
 }
 
+static int infer_reorder(const struct mo_op_ctx *ctx) {
+    int rc = mo_check_type(ctx, 0, MO_TYPE(MOIRE_F32) | MO_TYPE(MOIRE_U8) | MO_TYPE(MOIRE_I8));
+    return rc ? rc : mo_set_out(ctx, 0, ctx->in[0].dtype, &ctx->in[0].shape);
+}
+
+static int run_reorder(const struct mo_op_ctx *ctx) {
+    const struct mo_value *x = &ctx->in[0];
+    if (mo_wanted(ctx, 0))
+        memmove(ctx->out[0].data, x->data, (size_t)mo_count(x) * mo_dtype_bytes(x->dtype));
+    return MOIRE_OK;
+}
+
 const struct mo_op mo_ops_moire_ops[] = {
     {"MatMul", "moire", 1, 2, 3, 1, 1, infer_matmul, run_matmul, 0},
     {"Activation", "moire", 1, 1, 1, 1, 1, infer_same_f32, run_copy, MO_OP_POINTWISE},
-    {"Reorder", "moire", 1, 1, 1, 1, 1, infer_same_f32, run_copy, MO_OP_VIEW},
+    {"Reorder", "moire", 1, 1, 1, 1, 1, infer_reorder, run_reorder, MO_OP_VIEW},
     {0},
 };

@@ -3,6 +3,7 @@
  * (QDQ), and ranges found at run time.  QLinearConv and QLinearMatMul, whose sums no run can disturb, are in
  * tests/unit/codegen/test_quantized.c. */
 #include <math.h>
+#include <string.h>
 #include "runtime/ops/util.h"
 #include "tests/differential/make.h"
 
@@ -113,6 +114,78 @@ static struct filter columns_of(struct dt_maker *m, const struct mo_shape *x) {
     return f;
 }
 
+/* dequantize, MatMul, quantize, dequantize; the weights are dequantized, too */
+static void product_between(struct dt_maker *m, int x) {
+    const struct mo_shape s = *dt_shape(m, x);
+    if (s.rank < 2) return;
+    struct grid in = grid_of(m, pick_type(m)), out = grid_of(m, pick_type(m));
+    int real = dequantize(m, quantize(m, x, in), in);
+    if (real < 0) return;
+    struct filter f = columns_of(m, &s);
+    int weights[] = {f.q, f.scale, f.zero};
+    struct mo_node *w = dt_node(m, "DequantizeLinear", 3, weights, 1);
+    if (f.many) dt_int(m, w, "axis", 1);
+    if (!dt_keep(m, w)) return;
+    m->n_live--;
+    int operands[] = {real, w->out[0]}, y = dt_chain(m, "MatMul", 2, operands);
+    if (y < 0) return;
+    int shifted[] = {y, dt_vector(m, MOIRE_F32, dt_shape(m, y)->d[s.rank - 1], 0.5, 0)};
+    if (dt_roll(m, 2)) y = dt_chain(m, "Add", 2, shifted);
+    if (dt_roll(m, 3) == 0) y = dt_chain(m, "Relu", 1, &y);
+    if (dt_roll(m, 4)) dequantize(m, quantize(m, y, out), out);
+}
+
+/* Two tensors of 8 bits, made of one, and the operator between conversions. */
+static void pair_between(struct dt_maker *m, int x, const char *op) {
+    struct grid a = grid_of(m, pick_type(m)), b = grid_of(m, pick_type(m)), out = grid_of(m, pick_type(m));
+    int other = dt_chain(m, "Neg", 1, &x);
+    if (other < 0) return;
+    int in[] = {dequantize(m, quantize(m, x, a), a), dequantize(m, quantize(m, other, b), b)};
+    if (in[0] < 0 || in[1] < 0) return;
+    struct mo_node *node = dt_node(m, op, 2, in, 1);
+    if (!strcmp(op, "Concat")) dt_int(m, node, "axis", 1);
+    if (!dt_keep(m, node)) return;
+    int y = node->out[0];
+    if (dt_roll(m, 2) && strcmp(op, "Concat")) y = dt_chain(m, "Relu", 1, &y);
+    dequantize(m, quantize(m, y, out), out);
+}
+
+static void sum_between(struct dt_maker *m, int x) {
+    pair_between(m, x, "Add");
+}
+
+static void join_between(struct dt_maker *m, int x) {
+    if (dt_shape(m, x)->rank >= 2) pair_between(m, x, "Concat");
+}
+
+/* A pool, or a function of one number, with what it reads and writes in the same 8 bits. */
+static void same_between(struct dt_maker *m, int x) {
+    static const char *const ops[] = {"MaxPool", "Sigmoid", "LeakyRelu"};
+    struct grid g = grid_of(m, pick_type(m));
+    const char *op = DT_OF(m, ops);
+    int64_t kernel[] = {2, 3}, strides[] = {2, 1}, pads[] = {1, 1, 0, 1};
+    if (dt_shape(m, x)->rank != 4 && !strcmp(op, "MaxPool")) op = "Sigmoid";
+    int real = dequantize(m, quantize(m, x, g), g);
+    if (real < 0) return;
+    struct mo_node *node = dt_node(m, op, 1, &real, 1);
+    if (!strcmp(op, "MaxPool")) {
+        dt_ints(m, node, "kernel_shape", 2, kernel);
+        if (dt_roll(m, 2)) dt_ints(m, node, "strides", 2, strides);
+        if (dt_roll(m, 2)) dt_ints(m, node, "pads", 4, pads);
+    }
+    if (dt_keep(m, node)) dequantize(m, quantize(m, node->out[0], g), g);
+}
+
+/* The mean over a plane is a factor of all that was averaged. */
+static void excite(struct dt_maker *m, int x) {
+    if (dt_shape(m, x)->rank != 4) return;
+    struct grid in = grid_of(m, pick_type(m)), out = grid_of(m, pick_type(m));
+    int real = dequantize(m, quantize(m, x, in), in), mean = dt_chain(m, "GlobalAveragePool", 1, &real);
+    if (mean < 0) return;
+    int gate = dt_chain(m, "Sigmoid", 1, &mean), factors[] = {real, gate};
+    if (gate >= 0) dequantize(m, quantize(m, dt_chain(m, "Mul", 2, factors), out), out);
+}
+
 /* DynamicQuantizeLinear, MatMulInteger, Cast, Mul: as transformers are quantized without data. */
 static void dynamic(struct dt_maker *m, int x) {
     const struct mo_shape s = *dt_shape(m, x);
@@ -134,6 +207,11 @@ static void dynamic(struct dt_maker *m, int x) {
 const struct dt_kind dt_kinds_quant[] = {
     {"there and back", 4, MO_TYPE(MOIRE_F32), there_and_back},
     {"conv between", 3, MO_TYPE(MOIRE_F32), conv_between},
+    {"product between", 3, MO_TYPE(MOIRE_F32), product_between},
+    {"sum between", 2, MO_TYPE(MOIRE_F32), sum_between},
+    {"join between", 2, MO_TYPE(MOIRE_F32), join_between},
+    {"same between", 2, MO_TYPE(MOIRE_F32), same_between},
+    {"excite", 2, MO_TYPE(MOIRE_F32), excite},
     {"dynamic", 2, MO_TYPE(MOIRE_F32), dynamic},
     {0},
 };

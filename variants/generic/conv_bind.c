@@ -177,7 +177,7 @@ int mo_conv_walk_plan(const struct mo_binder *binder, const struct mo_node *node
     copy_geometry(v, c);
     c->kind = kind;
     c->small = small;
-    c->tiles = small && small->dot ? mo_dot_tiles_of(binder->isa, v->c <= 4) : mo_tiles_of(binder->isa);
+    c->tiles = small && small->dot ? mo_dot_tiles_of(binder->isa, kind == MO_CONV_BLOCKED && v->c <= 4) : mo_tiles_of(binder->isa);
     c->stride = v->rows && small->dot ? MO_TILE_SX : v->sw == 1 ? MO_TILE_S1 : v->sw == 2 ? MO_TILE_S2 : MO_TILE_SX;
     c->side = window_side(c);
     c->row_taps = quads(c) ? (c->kw + 3) / 4 : c->kw;

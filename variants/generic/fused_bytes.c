@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fused_bytes.c - binds two kinds of moire.Fused whose operands and result are bytes.
+ * fused_bytes.c - binds the kinds of moire.Fused whose operands and result are bytes.
  *
  *   dequantize both, add, perhaps relu or clip, quantize     one multiply-add an operand
+ *   dequantize one, multiply by floats of which there is     one multiply-add an element
+ *     one for each image and channel, quantize
  *   anything that depends on one byte                        a table of all 256 results */
 #include "variants/generic/fused_bytes.h"
 
@@ -60,6 +62,36 @@ static bool sum_of(const struct mo_fused *f, struct mo_sum_params *p) {
     return most < 4e6; /* what the kernel's way of rounding takes */
 }
 
+/* --- factors by channel -------------------------------------------------------------------------------- */
+
+/* A float for each image and channel of y. */
+static bool is_factor(const struct mo_graph *g, const struct mo_tensor *t, const struct mo_tensor *y) {
+    if (!mo_f32(t) || t->data || t->layout != y->layout || t->shape.rank != y->shape.rank || !mo_dense(g, t))
+        return false;
+    return t->shape.d[0] == y->shape.d[0] && t->shape.d[1] == y->shape.d[1] &&
+           mo_span(t, 2, t->shape.rank) == 1;
+}
+
+/* The steps are: dequantize, multiply, quantize. */
+static bool scale_of(const struct mo_graph *g, const struct mo_node *node, const struct mo_fused *f,
+                     struct mo_scale_params *p) {
+    const struct mo_fused_step *s = f->step;
+    const struct mo_tensor *y = mo_node_out(g, node, 0);
+    if (f->n_in != 2 || f->n != 3 || s[0].op != MO_FUSED_DEQUANTIZE || s[1].op != MO_FUSED_MUL ||
+        s[2].op != MO_FUSED_QUANTIZE_U8 || y->layout != MO_C16)
+        return false;
+    p->x = s[0].arg[0];
+    if (s[1].arg[0] + s[1].arg[1] != 2 + (1 - p->x) || s[1].arg[0] == s[1].arg[1]) return false;
+    if (!lies_like(g, mo_node_in(g, node, p->x), y) || !is_factor(g, mo_node_in(g, node, 1 - p->x), y))
+        return false;
+    p->is_signed = mo_node_in(g, node, p->x)->dtype == MOIRE_I8;
+    p->from = (int)s[0].b, p->scale = s[0].a / s[2].a;
+    p->zero = (int)s[2].b;
+    p->lo = -s[2].b, p->hi = 255 - s[2].b;
+    p->area = mo_span(y, 2, y->shape.rank);
+    return true;
+}
+
 /* --- tables -------------------------------------------------------------------------------------------- */
 
 /* The results of the general kernel for all bytes. */
@@ -84,6 +116,10 @@ int mo_fused_bytes_bind(const struct mo_binder *binder, const struct mo_node *no
     const struct mo_tensor *y = mo_node_out(g, node, 0);
     const struct mo_simd_table *simd = mo_simd_of(binder->isa);
     if (!mo_eight_bits(y) || !mo_dense(g, y)) return MOIRE_EUNSUPPORTED;
+    struct mo_scale_params scale;
+    if (scale_of(g, node, f, &scale))
+        return mo_bound(step, simd->scale_bytes, "scaled bytes", mo_keep(binder, &scale, sizeof scale),
+                        y->shape.d[0] * ((y->shape.d[1] + 15) / 16), err);
     for (int k = 0; k < node->n_in; k++)
         if (!lies_like(g, mo_node_in(g, node, k), y)) return MOIRE_EUNSUPPORTED;
     struct mo_sum_params sum = {.bytes = mo_tensor_bytes(y), .unit = BYTES_PER_UNIT};

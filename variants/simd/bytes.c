@@ -14,7 +14,7 @@ static inline __attribute__((always_inline)) void sum_row(const struct mo_sum_pa
         const float x = a_signed ? (float)(int8_t)a[i] : (float)a[i];
         const float z = b_signed ? (float)(int8_t)b[i] : (float)b[i];
         float v = x * fa + (z * fb + add);
-        v = v < lo ? lo : v;
+        v = v > lo ? v : lo;
         v = v > hi ? hi : v;
         y[i] = (uint8_t)((int32_t)rintf(v) + zero);
     }
@@ -33,6 +33,43 @@ void MO_SIMD(sum_bytes)(const struct mo_kargs *args, int64_t begin, int64_t end,
             sum_row(p, true, true, a, b, y, n);
         else
             sum_row(p, p->is_signed[0], p->is_signed[1], a, b, y, n);
+    }
+}
+
+static inline __attribute__((always_inline)) void scale_block(const struct mo_scale_params *p,
+                                                              const bool is_signed, const uint8_t *x,
+                                                              const float *by, uint8_t *restrict y) {
+    const float lo = p->lo, hi = p->hi;
+    const int from = p->from, zero = p->zero;
+    float factor[16];
+    memcpy(factor, by, sizeof factor);
+    for (int64_t i = 0; i < p->area; i++) {
+        uint8_t all[16];
+        for (int l = 0; l < 16; l++) {
+            const int32_t whole = (is_signed ? (int8_t)x[i * 16 + l] : x[i * 16 + l]) - from;
+            float v = (float)whole * factor[l];
+            v = v > lo ? v : lo; /* a NaN becomes the least */
+            v = v > hi ? hi : v;
+            all[l] = (uint8_t)((int32_t)rintf(v) + zero);
+        }
+        memcpy(y + i * 16, all, 16);
+    }
+}
+
+void MO_SIMD(scale_bytes)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
+    const struct mo_scale_params *p = args->params;
+    (void)scratch;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const float *by = (const float *)args->in[1 - p->x] + unit * 16;
+        const uint8_t *x = (const uint8_t *)args->in[p->x] + unit * p->area * 16;
+        uint8_t *y = (uint8_t *)args->out[0] + unit * p->area * 16;
+        float factor[16];
+        for (int l = 0; l < 16; l++)
+            factor[l] = by[l] * p->scale;
+        if (p->is_signed)
+            scale_block(p, true, x, factor, y);
+        else
+            scale_block(p, false, x, factor, y);
     }
 }
 

@@ -131,6 +131,14 @@ struct mo_sum_params {
     int zero;
     bool is_signed[2];
 };
+/* scale_bytes: y = (in[x] - from) * scale * g, of bytes in MO_C16, with g = in[1 - x] a float for each image and
+ * channel; within [lo, hi], rounded to even, + zero.  unit = (image, block). */
+struct mo_scale_params {
+    int x, from, zero;
+    float scale, lo, hi;
+    bool is_signed; /* x */
+    int64_t area;
+};
 struct mo_lookup_params {
     int64_t bytes, unit;
     bool permutes; /* the machine has AVX512_VBMI */

@@ -18,6 +18,7 @@
     X(unary)                                                                                                 \
     X(fused)                                                                                                 \
     X(sum_bytes)                                                                                             \
+    X(scale_bytes)                                                                                           \
     X(lookup)                                                                                                \
     X(binary)                                                                                                \
     X(affine)                                                                                                \
