@@ -186,10 +186,12 @@ static void excite(struct dt_maker *m, int x) {
     if (gate >= 0) dequantize(m, quantize(m, dt_chain(m, "Mul", 2, factors), out), out);
 }
 
-/* DynamicQuantizeLinear, MatMulInteger, Cast, Mul: as transformers are quantized without data. */
+/* DynamicQuantizeLinear, MatMulInteger, Cast, Mul: as transformers are quantized without data.  Of zeros alone
+ * ONNX Runtime says another scale than the operator's definition. */
 static void dynamic(struct dt_maker *m, int x) {
     const struct mo_shape s = *dt_shape(m, x);
-    if (s.rank < 2) return;
+    int away[] = {x, dt_scalar(m, MOIRE_F32, 0.75)};
+    if (s.rank < 2 || (x = dt_chain(m, "Add", 2, away)) < 0) return;
     struct mo_node *range = dt_node(m, "DynamicQuantizeLinear", 1, &x, 3);
     if (!dt_keep(m, range)) return;
     struct filter f = columns_of(m, &s);

@@ -193,7 +193,7 @@ int mo_conv_walk_plan(const struct mo_binder *binder, const struct mo_node *node
     if ((double)c->planes * (double)c->copy_rows * (double)(c->copy_cols * c->element) > MAX_WINDOW_BYTES)
         return MOIRE_EUNSUPPORTED;
     c->flat = kind == MO_CONV_BLOCKED && c->oh == 1 && c->h == 1 && c->kh == 1 && c->kw == 1 && c->sw == 1 &&
-              !c->pt && !c->pl && c->w == c->ow && c->element == c->pixel;
+              !c->pt && !c->pl && c->w == c->ow && !(small && !small->dot);
     set_epilogue(c, small ? &(struct mo_fuse){.residual = -1} : &node->fuse);
     c->gated = v->gate;
     c->gate_bytes = c->gated ? c->ocb * c->tile.w_block : 0;

@@ -68,12 +68,12 @@ static void copy_row(const struct mo_conv_walk *c, char *to, const char *from, i
         return;
     }
     from += (ix + skip) * c->pixel * (n > skip);
-    if (c->element == 16) {
+    if (c->small && c->small->dot) {
         c->small->copy_pixels(to, from, skip, n - skip, cols - n, filler(c));
         return;
     }
     memset(to, filler(c), (size_t)(skip * c->element));
-    if (c->element != c->pixel)
+    if (c->small)
         widen_pixels(c, from, (float *)(to + skip * 64), n - skip);
     else
         memcpy(to + skip * c->element, from, (size_t)((n - skip) * c->element));

@@ -221,7 +221,8 @@ static void pool_global(const struct mo_pool_params *p, const float *x, float *y
 
 void MO_SIMD(pool)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
     const struct mo_pool_params *p = args->params;
-    bool whole = p->oh == 1 && p->ow == 1 && p->kh == p->h && p->kw == p->w && !p->pt && !p->pl;
+    bool near = !p->pt && !p->pl && p->dh == 1 && p->dw == 1;
+    bool whole = near && p->oh == 1 && p->ow == 1 && p->kh == p->h && p->kw == p->w;
     bool max3 = is_max3(p);
     float *line = scratch;
     for (int64_t unit = begin; unit < end; unit++) {

@@ -9,21 +9,23 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "codegen/frontend.h"
 #include "tests/unit/codegen/used_memory.h"
 #include "tools/moire/verify/ways.h"
 #include "variants/kernel.h"
 
 enum { INPUTS = 2, OUTPUTS = 5 };
 
-struct mo_graph *ways_graph(struct ob *b, bool passes, bool layout) {
+struct mo_graph *ways_graph_of(struct ob *b, const struct mo_frontend_options *options) {
     size_t n;
     const uint8_t *bytes = ob_pack(b, &n);
-    struct mo_frontend_options options = {.no_passes = !passes, .no_layout = !layout};
     struct mo_graph *g = NULL;
     moire_error err = {0};
-    if (mo_frontend_parse(&b->env, bytes, n, NULL, &options, &g, &err)) fail_msg("%s", err.message);
+    if (mo_frontend_parse(&b->env, bytes, n, NULL, options, &g, &err)) fail_msg("%s", err.message);
     return g;
+}
+
+struct mo_graph *ways_graph(struct ob *b, bool passes, bool layout) {
+    return ways_graph_of(b, &(struct mo_frontend_options){.no_passes = !passes, .no_layout = !layout});
 }
 
 static void fill(struct ob *b, const struct mo_graph *g, bool special, moire_tensor *in) {
@@ -58,16 +60,20 @@ int ways_check(struct ob *b, const char *name, bool special, ways_differ *differ
     assert_true(plain->n_inputs <= INPUTS && n <= OUTPUTS);
     fill(b, plain, special, in);
     if (mo_way_run_reference(plain, in, plain->n_inputs, want, &err)) fail_msg("%s", err.message);
-    for (int way = -1; way < MO_ISA_COUNT; way = mo_isa_next(way)) { /* -1: the reference */
-        struct mo_plan_options options = {.isa = way < 0 ? MO_ISA_BASE : (enum mo_isa)way,
-                                          .reference_only = way < 0};
-        if (run_graph_in_used_memory(ways_graph(b, true, way >= 0), &options, in, plain->n_inputs, got, &err))
-            fail_msg("%s: %s", name, err.message);
-        snprintf(what, sizeof what, "%s, %s", name, way < 0 ? "reference" : mo_isa_name((enum mo_isa)way));
-        for (int k = 0; k < n; k++)
-            wrong += differ(what, &got[k], &want[k]);
-        mo_way_free(&b->env, got, n);
-    }
+    for (int way = -1; way < MO_ISA_COUNT; way = mo_isa_next(way)) /* -1: the reference */
+        for (int small = 0; small < 2; small++) {
+            struct mo_frontend_options front = {.no_layout = way < 0 && !small,
+                                                .precision = small ? MO_PRECISION_INT8 : MO_PRECISION_F32};
+            struct mo_plan_options options = {.isa = way < 0 ? MO_ISA_BASE : (enum mo_isa)way,
+                                              .reference_only = way < 0};
+            if (run_graph_in_used_memory(ways_graph_of(b, &front), &options, in, plain->n_inputs, got, &err))
+                fail_msg("%s: %s", name, err.message);
+            snprintf(what, sizeof what, "%s, %s%s", name, way < 0 ? "reference" : mo_isa_name((enum mo_isa)way),
+                     small ? ", 8 bits" : "");
+            for (int k = 0; k < n; k++)
+                wrong += differ(what, &got[k], &want[k]);
+            mo_way_free(&b->env, got, n);
+        }
     mo_way_free(&b->env, want, n);
     mo_graph_destroy(plain);
     return wrong;

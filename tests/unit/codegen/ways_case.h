@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ways_case.h - a small model that runs as its operators say, and after the graph passes by the reference and
- * by the kernels of every instruction set: what tests of passes compare. */
+ * by the kernels of every instruction set, with and without layers of 8-bit numbers: what tests of passes
+ * compare. */
 #ifndef MO_WAYS_CASE_H
 #define MO_WAYS_CASE_H
+#include "codegen/frontend.h"
 #include "tests/unit/codegen/onnx_build.h"
 
 /* The model as a graph of the caller's; one that does not parse fails the test. */
 struct mo_graph *ways_graph(struct ob *b, bool passes, bool layout);
+struct mo_graph *ways_graph_of(struct ob *b, const struct mo_frontend_options *options);
 /* How many of two tensors' differences count, said on standard error. */
 typedef int ways_differ(const char *what, const moire_tensor *got, const moire_tensor *want);
 /* The sum over all ways and outputs, on random inputs; `special`: among them infinities, NaN, denormals. */
