@@ -101,6 +101,17 @@ int mo_prepare(struct mo_graph *g, const struct mo_frontend_options *options, mo
     return rc ? rc : check_operands(g, err);
 }
 
+enum mo_precision mo_precision_of(const char *name) {
+    if (name && !strcmp(name, "fp32")) return MO_PRECISION_F32;
+    return name && !strcmp(name, "int8") ? MO_PRECISION_INT8 : MO_PRECISION_AUTO;
+}
+
+const char *mo_precision_used(const struct mo_graph *g) {
+    for (int i = 0; i < g->n_nodes; i++)
+        if (!strcmp(g->nodes[i]->op_type, "QConv") || !strcmp(g->nodes[i]->op_type, "QMatMul")) return "int8";
+    return "fp32";
+}
+
 static int finish(const struct mo_env *env, struct mo_graph *g, const Onnx__ModelProto *model,
                   const char *folder, const struct mo_frontend_options *options, moire_error *err) {
     struct mo_region *tmp = mo_region_create(env);

@@ -24,9 +24,14 @@ struct mo_frontend_options {
     bool no_passes;   /* only import, inference and folding (what `inspect` shows as "before") */
     bool no_layout;   /* all passes but those of this machine's kernels: layouts, small integers */
     enum mo_precision precision;
-    bool exact;       /* of the graph: see moire_tenant_config.exact */
+    bool exact;                      /* of the graph: see moire_tenant_config.exact */
     struct mo_frontend_share *share; /* NULL: the graph has all that it needs itself */
 };
+
+/* "auto", "fp32", "int8"; of NULL or anything else, AUTO. */
+enum mo_precision mo_precision_of(const char *name);
+/* "int8" where layers of a prepared graph compute with 8-bit numbers, else "fp32". */
+const char *mo_precision_used(const struct mo_graph *g);
 
 /* Reads and prepares `path`.  Errors name file, node, operator and what to do. */
 int mo_frontend_load(const struct mo_env *env, const char *path, const struct mo_frontend_options *options,

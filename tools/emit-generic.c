@@ -13,12 +13,8 @@ static const struct {
     int unroll;
     long element; /* bytes from pixel to pixel at stride 1 */
     bool dot;     /* of bytes: a step is four channels, sums are stored as they are */
-} kinds[ALL_KINDS] = {{"conv", 16, 4, 64, false},
-                      {"first", 1, 1, 4, false},
-                      {"dw", 1, 1, 64, false},
-                      {"dot", 4, 4, 16, true},
-                      {"dotdw", 1, 1, 16, true},
-                      {"narrow", 1, 1, 16, true}};
+} kinds[ALL_KINDS] = {{"conv", 16, 4, 64, false}, {"first", 1, 1, 4, false}, {"dw", 1, 1, 64, false},
+                      {"dot", 4, 4, 16, true},    {"dotdw", 1, 1, 16, true}, {"narrow", 1, 1, 16, true}};
 
 static bool is_depthwise(enum kind kind) {
     return kind == DEPTHWISE || kind == DOT_DEPTHWISE;
@@ -286,8 +282,9 @@ static void each_dot_tile(FILE *out, const struct mo_emit_isa *isa, enum kind ki
 /* The tiles of a set with a dot product: whole blocks of channels, depthwise, and inputs of at most four
  * channels. */
 static int emit_dot(FILE *out, const struct mo_emit_isa *isa) {
-    fprintf(out, "/* Written by tools/emit-generic.c: the built-in micro-kernels of bytes for %s. */\n"
-                 "#include \"variants/tiles.h\"\n\n",
+    fprintf(out,
+            "/* Written by tools/emit-generic.c: the built-in micro-kernels of bytes for %s. */\n"
+            "#include \"variants/tiles.h\"\n\n",
             isa->name);
     mo_emit_vectors(out, isa);
     for (int kind = DOT; kind < ALL_KINDS; kind++)

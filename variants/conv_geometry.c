@@ -148,8 +148,8 @@ bool mo_qconv_geometry(const struct mo_graph *graph, const struct mo_node *node,
         return false;
     return factor->dtype == MOIRE_F32 && mo_shape_count(&factor->shape) == c->o && node->fuse.act >= 0 &&
            node->fuse.act < MO_ACT_COUNT && node->fuse.residual < 0 && !node->fuse.gated &&
-           (!c->bias || (c->bias->data && c->bias->dtype == MOIRE_F32 &&
-                         mo_shape_count(&c->bias->shape) == c->o));
+           (!c->bias ||
+            (c->bias->data && c->bias->dtype == MOIRE_F32 && mo_shape_count(&c->bias->shape) == c->o));
 }
 
 void mo_same_pads(int64_t in, int64_t out, int64_t k, int64_t s, int64_t d, bool upper, int64_t *before,

@@ -23,8 +23,8 @@ struct mo_conv {
 /* False: not a 2-D float Conv with constant weights whose shape is known and whose groups can be blocked. */
 bool mo_conv_read(const struct mo_graph *graph, const struct mo_node *node, struct mo_conv *out);
 
-/* Of a moire.QConv or QMatMul: the same, and what its numbers stand for (runtime/ops/qconv.h); no residual, no
- * gate. */
+/* Of a moire.QConv or QMatMul: the same, and what its numbers stand for (runtime/ops/qconv.h); no residual,
+ * no gate. */
 bool mo_qconv_geometry(const struct mo_graph *graph, const struct mo_node *node, struct mo_conv *out,
                        struct mo_qconv *q);
 /* Whether a convolution node with out->x, weights and y, whatever their types, could be one. */
@@ -38,8 +38,8 @@ int mo_pack_weights(enum mo_packing packing, const struct mo_graph *graph, const
                     struct mo_region *region, const void **weights, const float **bias, moire_error *err);
 /* Bytes of the packed weights, without packing; -1: this layer cannot be packed so. */
 int64_t mo_pack_bytes(enum mo_packing packing, const struct mo_graph *graph, const struct mo_node *node);
-/* The filter of a convolution alone: floats that it takes packed, -1 where it cannot be packed so; and packing
- * it into as many zeros. */
+/* The filter of a convolution alone: floats that it takes packed, -1 where it cannot be packed so; and
+ * packing it into as many zeros. */
 int64_t mo_filter_floats(enum mo_packing packing, const struct mo_conv *conv);
 void mo_pack_filter(enum mo_packing packing, const struct mo_conv *conv, float *out);
 

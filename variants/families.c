@@ -24,14 +24,14 @@ static const struct mo_family *const families[] = {
     &mo_family_resize,
     &mo_family_lrn,
     &mo_family_deconv,
+    &mo_family_qconv,
+    &mo_family_qmean,
     &mo_family_conv_first,
     &mo_family_conv_pointwise,
     &mo_family_winograd,
     &mo_family_conv_direct,
     &mo_family_conv_depthwise,
     &mo_family_conv_grouped,
-    &mo_family_qconv,
-    &mo_family_qmean,
     NULL,
 };
 /* clang-format on */

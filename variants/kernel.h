@@ -59,8 +59,10 @@ enum mo_packing {
     MO_PACK_DW16 = 3,     /* [C/16][KH][KW][16]: depthwise */
     MO_PACK_GEMM16 = 4,   /* [N/16][K][16 n]: right operand of MatMul/Gemm */
     MO_PACK_STRASSEN = 7, /* [N/32][7][K/2][16 n]: 1x1 filters and right operands, see strassen_terms.h */
-    MO_PACK_DOT16 = 22,   /* [group][OC/16][IC/16][KH][KW][4][16 oc][4 ic] int8, then sums [group][OC/16][16] int32 */
-    MO_PACK_NARROW16 = 23, /* the same of inputs of at most 4 channels: [OC/16][KH][KW][16 oc][4 ic], then sums */
+    MO_PACK_DOT16 =
+        22, /* [group][OC/16][IC/16][KH][KW][4][16 oc][4 ic] int8, then sums [group][OC/16][16] int32 */
+    MO_PACK_NARROW16 =
+        23, /* the same of inputs of at most 4 channels: [OC/16][KH][KW][16 oc][4 ic], then sums */
     MO_PACK_DOTDW16 = 24, /* [C/16][KH][KW/4][16][4 kw] int8, then sums [C/16][16] int32 */
     MO_PACK_COUNT = 25
 };

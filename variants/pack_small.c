@@ -14,7 +14,8 @@ static void pack_dot(const struct mo_conv *c, int64_t steps, int8_t *out, int32_
         int64_t block = o / c->og * c->ocb + o % c->og / 16, lane = o % c->og % 16;
         for (int64_t i = 0; i < cg; i++) {
             int64_t ic = o % c->og / og * cg + i;
-            int8_t *to = out + ((block * c->icb + ic / 16) * taps * steps + ic % 16 / 4) * 64 + lane * 4 + ic % 4;
+            int8_t *to =
+                out + ((block * c->icb + ic / 16) * taps * steps + ic % 16 / 4) * 64 + lane * 4 + ic % 4;
             for (int64_t t = 0; t < taps; t++) {
                 to[t * steps * 64] = w[(o * cg + i) * taps + t];
                 sums[block * 16 + lane] += w[(o * cg + i) * taps + t];
@@ -41,7 +42,8 @@ static int64_t product_bytes(enum mo_packing packing, const struct mo_conv *c) {
     int64_t blocks = c->groups * c->ocb * c->icb, taps = c->kh * c->kw;
     if (packing == MO_PACK_DOTDW16 && c->depthwise) return (c->o + 15) / 16 * c->kh * ((c->kw + 3) / 4) * 64;
     if (packing == MO_PACK_DOT16 && !c->depthwise) return blocks * taps * 256;
-    if (packing == MO_PACK_NARROW16 && c->groups == 1 && c->merge == 1 && c->c <= 4) return blocks * taps * 64;
+    if (packing == MO_PACK_NARROW16 && c->groups == 1 && c->merge == 1 && c->c <= 4)
+        return blocks * taps * 64;
     return -1;
 }
 

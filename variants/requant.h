@@ -4,9 +4,9 @@
 #define MO_REQUANT_H
 #include "runtime/graph/graph.h"
 
-/* With sum s of channel o:  v = act(s * factor[o] + bias[o]),  y = v * steps, clamped into [lo, hi], rounded to
- * even, + zero.  Where the activation is none, relu or a clip it is part of [lo, hi], and factor and bias have
- * `steps` in them (`act` is NONE, `steps` 1).  A float32 output is clamped only. */
+/* With sum s of channel o:  v = act(s * factor[o] + bias[o]),  y = v * steps, clamped into [lo, hi], rounded
+ * to even, + zero.  Where the activation is none, relu or a clip it is part of [lo, hi], and factor and bias
+ * have `steps` in them (`act` is NONE, `steps` 1).  A float32 output is clamped only. */
 struct mo_requant {
     bool ints; /* sums are int32; else floats that are whole numbers */
     moire_dtype to;
@@ -21,7 +21,8 @@ struct mo_requant {
 typedef void mo_requantize_fn(const struct mo_requant *q, const void *sums, const float *factor,
                               const float *bias, int64_t pixels, char *y, int64_t y_pixel);
 /* A row of pixels of 16 bytes: `before` that are filled, n copied, `after` filled. */
-typedef void mo_copy_pixels_fn(char *to, const char *from, int64_t before, int64_t n, int64_t after, int fill);
+typedef void mo_copy_pixels_fn(char *to, const char *from, int64_t before, int64_t n, int64_t after,
+                               int fill);
 /* n bytes, less `zero`, as floats. */
 typedef void mo_widen_fn(const uint8_t *from, int zero, float *to, int64_t n);
 #endif

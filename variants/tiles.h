@@ -14,8 +14,8 @@ struct mo_tap {
     int64_t x, w;
 };
 
-/* How tiles of bytes make bytes of their sums: sum x factor + shift, rounded to even; `zero` is added, and what
- * lies outside [lo, hi] is moved there.  Every value fits an int32.  Vectors of equal lanes. */
+/* How tiles of bytes make bytes of their sums: sum x factor + shift, rounded to even; `zero` is added, and
+ * what lies outside [lo, hi] is moved there.  Every value fits an int32.  Vectors of equal lanes. */
 struct mo_tile_pack {
     int16_t zero[32];
     uint8_t lo[64], hi[64];
@@ -38,8 +38,9 @@ struct mo_tile {
     int64_t res_block; /* like y_block */
     float lo, hi;      /* clamp: -inf, +inf for none */
     int res_last;      /* residual is added after the clamp */
-    const struct mo_tile_pack *pack; /* of tiles of bytes: the output is uint8, 16 bytes a pixel; NULL: it is sums */
-    const float *factor, *shift;     /* for that, like bias */
+    const struct mo_tile_pack
+        *pack; /* of tiles of bytes: the output is uint8, 16 bytes a pixel; NULL: it is sums */
+    const float *factor, *shift; /* for that, like bias */
 };
 typedef void mo_tile_fn(const struct mo_tile *tile);
 
@@ -78,8 +79,9 @@ extern const struct mo_tiles mo_tiles_avx512vnni, mo_tiles_avx512vnni_narrow;
 const struct mo_tiles *mo_tiles_of(enum mo_isa isa);
 
 /* Tiles of bytes, where a level and this machine have an instruction for them; else NULL.  Only max_pixels,
- * conv, conv2 and depthwise are there.  Input pixels are 16 bytes (uint8), of which `narrow` ones use 4; weights
- * as MO_PACK_DOT16, MO_PACK_DOTDW16 (a tap is four columns: four pixels are read) or MO_PACK_NARROW16.  Accumulators are int32: they start from what `bias` points to, of that
- * type; clamp and residual are not read. */
+ * conv, conv2 and depthwise are there.  Input pixels are 16 bytes (uint8), of which `narrow` ones use 4;
+ * weights as MO_PACK_DOT16, MO_PACK_DOTDW16 (a tap is four columns: four pixels are read) or
+ * MO_PACK_NARROW16.  Accumulators are int32: they start from what `bias` points to, of that type; clamp and
+ * residual are not read. */
 const struct mo_tiles *mo_dot_tiles_of(enum mo_isa isa, bool narrow);
 #endif

@@ -9,6 +9,7 @@
 #include "bench/data/json_read.h"
 #include "bench/kernels/kernels.h"
 #include "bench/kernels/layer_profile.h"
+#include "codegen/frontend.h"
 
 enum { PROFILE_NS = 500000000 };
 
@@ -17,12 +18,24 @@ static const char *kind_of(const struct mo_bench_solo *solo) {
     return solo->generic ? "generic" : "specialised";
 }
 
-static void add_rows(json_t *results, json_t *left_out, const char *model, const struct mo_bench_solo *solo,
-                     int n) {
+/* Of the model as moire prepares it; peers read the same file. */
+static const char *precision_of(const struct mo_bench_session *s, const struct mo_bench_tenant *tenant) {
+    const struct mo_frontend_options front = {
+        .shapes = tenant->shapes, .n_shapes = tenant->n_shapes, .exact = s->exact};
+    struct mo_graph *g = NULL;
+    const char *name = "fp32";
+    if (mo_frontend_load(s->env, tenant->model, &front, &g, NULL)) return name;
+    name = mo_precision_used(g);
+    mo_graph_destroy(g);
+    return name;
+}
+
+static void add_rows(json_t *results, json_t *left_out, const char *model, const char *precision,
+                     const struct mo_bench_solo *solo, int n) {
     for (int i = 0; i < n; i++) {
         if (solo[i].n) {
             json_t *row = json_pack("{s:s, s:s, s:s, s:s, s:i, s:f, s:f, s:i}", "model", model, "system",
-                                    solo[i].system->family, "kind", kind_of(&solo[i]), "precision", "fp32",
+                                    solo[i].system->family, "kind", kind_of(&solo[i]), "precision", precision,
                                     "threads", solo[i].threads, "min_ms", solo[i].min_ms, "median_ms",
                                     solo[i].median_ms, "n", solo[i].n);
             if (solo[i].specialised >= 0)
@@ -85,8 +98,8 @@ static int measure_piece(struct mo_bench_journal *journal, struct mo_bench_sessi
     mo_bench_say(s, "%s, %d thread%s", tenant->name, threads, threads == 1 ? "" : "s");
     int code = mo_bench_solo_measure(s, tenant, threads, &o->spec, solo, &n, err);
     if (!code)
-        add_rows(mo_bench_journal_results(journal), mo_bench_journal_left_out(journal), tenant->name, solo,
-                 n);
+        add_rows(mo_bench_journal_results(journal), mo_bench_journal_left_out(journal), tenant->name,
+                 precision_of(s, tenant), solo, n);
     mo_bench_solo_free(solo, n);
     if (!code && o->profile) code = profile(journal, s, o, tenant, threads, err);
     return code ? code : mo_bench_journal_note(journal, key, err);

@@ -33,8 +33,8 @@ const struct mo_emit_isa *mo_emit_isa(enum mo_isa isa);
 const struct mo_emit_isa *mo_emit_isa_halves(enum mo_isa isa);
 
 /* An instruction that multiplies bytes and adds in int32, by name; NULL: no such set.  It has mac(),
- * broadcast() and mac_load() only: a "channel" of struct mo_mac is four of them, 4 bytes of a pixel; where x is a
- * vector it is four pixels of 16 channels each. */
+ * broadcast() and mac_load() only: a "channel" of struct mo_mac is four of them, 4 bytes of a pixel; where x
+ * is a vector it is four pixels of 16 channels each. */
 const struct mo_emit_isa *mo_emit_isa_dot(const char *name);
 
 /* Types, loads, stores, and the arithmetic of the set; without what mo_emit_prelude() adds for floats. */

@@ -179,7 +179,8 @@ const struct mo_emit_isa *mo_emit_isa_halves(enum mo_isa isa) {
 /* Sums of four pixels to 64 bytes.  Constants are operands in memory: accumulators fill the registers. */
 static void emit_pack(FILE *out) {
     static const char *const two[][2] = {{"narrow", "vpackssdw"}, {"bytes", "vpackuswb"}};
-    static const char *const with[][2] = {{"shifted", "vpaddsw"}, {"at_least", "vpmaxub"}, {"at_most", "vpminub"}};
+    static const char *const with[][2] = {
+        {"shifted", "vpaddsw"}, {"at_least", "vpmaxub"}, {"at_most", "vpminub"}};
     for (size_t i = 0; i < sizeof two / sizeof *two; i++)
         fprintf(out,
                 "INLINE v %s(v a, v b) {\n"
@@ -192,20 +193,21 @@ static void emit_pack(FILE *out) {
                 "    __asm__(\"%s %%1, %%0, %%0\" : \"+v\"(a) : \"m\"(*(const vu *)p));\n"
                 "    return a;\n}\n",
                 with[i][0], with[i][1]);
-    fputs("INLINE v whole(v a, const char *f, const char *b) {\n"
-          "    v x = __builtin_convertvector((vi)a, v) * load(f) + load(b);\n"
-          "    __asm__(\"vcvtps2dq %0, %0\" : \"+v\"(x));\n"
-          "    return x;\n}\n"
-          "INLINE void pack(char *y, v a, v b, v c, v d, const struct mo_tile_pack *p, unsigned short mask) {\n"
-          "    v x = bytes(shifted(narrow(a, b), p->zero), shifted(narrow(c, d), p->zero));\n"
-          "    x = at_most(at_least(x, p->lo), p->hi);\n"
-          "    __asm__(\"vpermd %0, %1, %0\" : \"+v\"(x) : \"v\"(load((const char *)across)));\n"
-          "    if (mask == 65535)\n"
-          "        store(y, x);\n"
-          "    else\n"
-          "        __asm__(\"vmovdqu32 %1, %0%{%2%}\" : \"=m\"(*(char(*)[64])y) : \"v\"(x), \"Yk\"(mask));\n"
-          "}\n",
-          out);
+    fputs(
+        "INLINE v whole(v a, const char *f, const char *b) {\n"
+        "    v x = __builtin_convertvector((vi)a, v) * load(f) + load(b);\n"
+        "    __asm__(\"vcvtps2dq %0, %0\" : \"+v\"(x));\n"
+        "    return x;\n}\n"
+        "INLINE void pack(char *y, v a, v b, v c, v d, const struct mo_tile_pack *p, unsigned short mask) {\n"
+        "    v x = bytes(shifted(narrow(a, b), p->zero), shifted(narrow(c, d), p->zero));\n"
+        "    x = at_most(at_least(x, p->lo), p->hi);\n"
+        "    __asm__(\"vpermd %0, %1, %0\" : \"+v\"(x) : \"v\"(load((const char *)across)));\n"
+        "    if (mask == 65535)\n"
+        "        store(y, x);\n"
+        "    else\n"
+        "        __asm__(\"vmovdqu32 %1, %0%{%2%}\" : \"=m\"(*(char(*)[64])y) : \"v\"(x), \"Yk\"(mask));\n"
+        "}\n",
+        out);
 }
 
 /* Four products of unsigned bytes of x and signed bytes of w are added to each int32 of a: vectors are of

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * pass_own_quantizers.c - every pointwise reader of a dequantized tensor gets a DequantizeLinear of its own.
  *
- * It becomes a step of the layer that reads it, so that what lies in memory, and is read once for each reader, is
- * the tensor of 8 bits.  Other readers share one. */
+ * It becomes a step of the layer that reads it, so that what lies in memory, and is read once for each
+ * reader, is the tensor of 8 bits.  Other readers share one. */
 #include <string.h>
 #include "codegen/passes/quantizer.h"
 

@@ -39,7 +39,8 @@ static int output_axis(const struct mo_node *node, bool rows) {
 static bool fits(const struct mo_graph *g, const struct mo_node *node, struct match *m) {
     struct mo_conv c = {.x = g->tensors[m->x.from], .weights = m->w.q, .y = mo_node_out(g, node, 0)};
     int axis = output_axis(node, m->rows);
-    bool one = mo_shape_count(&m->w.scale->shape) == 1 && (!m->w.zero || mo_shape_count(&m->w.zero->shape) == 1);
+    bool one =
+        mo_shape_count(&m->w.scale->shape) == 1 && (!m->w.zero || mo_shape_count(&m->w.zero->shape) == 1);
     if ((!one && m->w.axis != axis) || !c.y) return false;
     m->bias = mo_node_in(g, node, 2);
     if (!m->rows) return mo_qconv_shapes(node, &c) && constant_bias(m->bias, c.o);
@@ -86,7 +87,8 @@ static const struct mo_tensor *turned(struct mo_graph *g, const struct mo_tensor
     return t;
 }
 
-static int set_number(struct mo_graph *g, struct mo_node *node, const char *name, int64_t i, moire_error *err) {
+static int set_number(struct mo_graph *g, struct mo_node *node, const char *name, int64_t i,
+                      moire_error *err) {
     struct mo_attr *attr = mo_node_add_attr(g, node, name, MO_ATTR_INT);
     if (!attr) return mo_no_memory(err);
     attr->i = i;

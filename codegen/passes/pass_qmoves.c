@@ -2,17 +2,16 @@
  * pass_qmoves.c - operators that only move or compare numbers work on those of 8 bits, not on what these
  * stand for: dequantize, move, quantize becomes the move, where both conversions say the same.
  *
- * A Concat takes its inputs with different scales: those that are not the output's are converted first.  A mean
- * over whole planes reads bytes, too, and says what their mean stands for (moire.QGlobalAveragePool). */
+ * A Concat takes its inputs with different scales: those that are not the output's are converted first.  A
+ * mean over whole planes reads bytes, too, and says what their mean stands for (moire.QGlobalAveragePool). */
 #include <string.h>
 #include "codegen/passes/quantizer.h"
 #include "runtime/ops/op.h"
 
 /* Operators whose input 0 is all that they move. */
 static bool moves(const struct mo_node *node) {
-    static const char *const ops[] = {"MaxPool",   "Reshape", "Flatten",      "Squeeze",
-                                      "Unsqueeze", "Slice",   "DepthToSpace", "SpaceToDepth",
-                                      "Transpose"};
+    static const char *const ops[] = {"MaxPool", "Reshape",      "Flatten",      "Squeeze",  "Unsqueeze",
+                                      "Slice",   "DepthToSpace", "SpaceToDepth", "Transpose"};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         if (mo_is(node, ops[i])) return node->n_out == 1 || node->out[1] < 0;
     return false;

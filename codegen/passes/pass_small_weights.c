@@ -11,8 +11,7 @@ static bool may_stay(const struct mo_graph *g, const struct mo_node *node) {
     const struct mo_node *reader = mo_graph_sole_consumer(g, node->out[0]);
     struct mo_quantizer x;
     bool product = reader && (mo_is(reader, "Conv") || mo_is(reader, "MatMul") || mo_is(reader, "Gemm"));
-    return product && reader->n_in > 1 && reader->in[1] == node->out[0] &&
-           reader->in[0] != node->out[0] &&
+    return product && reader->n_in > 1 && reader->in[1] == node->out[0] && reader->in[0] != node->out[0] &&
            mo_quantizer_of(g, mo_producer(g, reader->in[0]), "DequantizeLinear", &x);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * quantizer.h - what passes read of QuantizeLinear and DequantizeLinear, and constants that stand for others. */
+ * quantizer.h - what passes read of QuantizeLinear and DequantizeLinear, and constants that stand for others.
+ */
 #ifndef MO_QUANTIZER_H
 #define MO_QUANTIZER_H
 #include "codegen/passes/passes.h"

@@ -82,8 +82,7 @@ static int infer_reorder(const struct mo_op_ctx *ctx) {
 
 static int run_reorder(const struct mo_op_ctx *ctx) {
     const struct mo_value *x = &ctx->in[0];
-    if (mo_wanted(ctx, 0))
-        memmove(ctx->out[0].data, x->data, (size_t)mo_count(x) * mo_dtype_bytes(x->dtype));
+    if (mo_wanted(ctx, 0)) memmove(ctx->out[0].data, x->data, (size_t)mo_count(x) * mo_dtype_bytes(x->dtype));
     return MOIRE_OK;
 }
 

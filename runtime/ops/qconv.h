@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * qconv.h - moire.QConv and moire.QMatMul: products of 8-bit numbers, with their conversions.
  *
- * Inputs: x [N,C,spatial...] or [..,C] uint8; weights [O,C/groups,taps...] or [O,C] int8, around zero; factor [O]
- * and, if given, bias [O], float32.  Attributes: those of Conv, of QConv; x_zero; `to`, the type of the output, and where that is a
- * type of 8 bits y_scale and y_zero.  An element of channel o is
+ * Inputs: x [N,C,spatial...] or [..,C] uint8; weights [O,C/groups,taps...] or [O,C] int8, around zero; factor
+ * [O] and, if given, bias [O], float32.  Attributes: those of Conv, of QConv; x_zero; `to`, the type of the
+ * output, and where that is a type of 8 bits y_scale and y_zero.  An element of channel o is
  *
  *   v = act(factor[o] * sum((x - x_zero) * w) + bias[o])        the sum exact, in int32; padding adds nothing
  *   y = v, or v / y_scale + y_zero rounded to even and saturated

@@ -186,8 +186,8 @@ static void excite(struct dt_maker *m, int x) {
     if (gate >= 0) dequantize(m, quantize(m, dt_chain(m, "Mul", 2, factors), out), out);
 }
 
-/* DynamicQuantizeLinear, MatMulInteger, Cast, Mul: as transformers are quantized without data.  Of zeros alone
- * ONNX Runtime says another scale than the operator's definition. */
+/* DynamicQuantizeLinear, MatMulInteger, Cast, Mul: as transformers are quantized without data.  Of zeros
+ * alone ONNX Runtime says another scale than the operator's definition. */
 static void dynamic(struct dt_maker *m, int x) {
     const struct mo_shape s = *dt_shape(m, x);
     int away[] = {x, dt_scalar(m, MOIRE_F32, 0.75)};

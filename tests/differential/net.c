@@ -28,7 +28,8 @@ static void differs(struct dt_result *r, unsigned way, const char *format, ...) 
 enum form { WHOLE, NO_LAYOUT, NO_PASSES };
 static const char *const form_names[] = {"", " without layout", " without passes"};
 
-/* One graph in six must not be computed by the faster algorithms; one in four computes in float32 throughout. */
+/* One graph in six must not be computed by the faster algorithms; one in four computes in float32 throughout.
+ */
 static struct mo_graph *load(const struct dt_case *c, enum form form, moire_error *err) {
     struct mo_frontend_options options = {.no_layout = form == NO_LAYOUT,
                                           .no_passes = form == NO_PASSES,

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include "codegen/frontend.h"
 #include "tools/moire/run.h"
 #include "tools/moire/slow_show.h"
 
@@ -124,8 +125,8 @@ static void print_json(const struct mo_run_options *o, const struct mo_plan *pla
                        const struct mo_ceiling *ceiling, const struct mo_slow *slow) {
     json_t *result =
         json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:I, s:I, s:I, s:I, s:o}", "model", o->file,
-                  "system", "moire", "kind", kind_of(plan), "precision", "fp32", "threads", o->threads,
-                  "runs", times->n, "min_ms", ms(times->run_ns[0]), "median_ms",
+                  "system", "moire", "kind", kind_of(plan), "precision", mo_precision_used(plan->graph),
+                  "threads", o->threads, "runs", times->n, "min_ms", ms(times->run_ns[0]), "median_ms",
                   ms(times->run_ns[times->n / 2]), "seed", (json_int_t)o->seed, "arena_bytes",
                   (json_int_t)plan->arena_bytes, "arena_lower_bytes", (json_int_t)plan->arena_lower,
                   "weight_bytes", (json_int_t)plan->weight_bytes, "outputs", outputs_json(plan, instance));

@@ -32,7 +32,8 @@ bool mo_f32(const struct mo_tensor *t) {
 }
 
 bool mo_eight_bits(const struct mo_tensor *t) {
-    return t && (t->dtype == MOIRE_U8 || t->dtype == MOIRE_I8) && !t->dynamic && mo_shape_count(&t->shape) > 0;
+    return t && (t->dtype == MOIRE_U8 || t->dtype == MOIRE_I8) && !t->dynamic &&
+           mo_shape_count(&t->shape) > 0;
 }
 
 int64_t mo_span(const struct mo_tensor *t, int from, int to) {

@@ -7,7 +7,9 @@ enum { PIXELS_PER_UNIT = 256 };
 
 static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {
     const struct mo_tensor *y = mo_node_out(g, node, 0);
-    if (!mo_node_is(node, "Concat") || !(mo_f32(y) || mo_eight_bits(y)) || y->shape.rank < 3 || node->n_in > MO_KERNEL_IN) return 0;
+    if (!mo_node_is(node, "Concat") || !(mo_f32(y) || mo_eight_bits(y)) || y->shape.rank < 3 ||
+        node->n_in > MO_KERNEL_IN)
+        return 0;
     if (mo_axis_of(mo_attr_int(node, "axis", 0), y->shape.rank) != 1) return 0;
     if (node->fuse.act != MO_ACT_NONE || node->fuse.residual >= 0) return 0;
     for (int i = 0; i < node->n_in; i++) {

@@ -74,7 +74,8 @@ static void choose_tile(struct mo_conv_walk *c) {
 static void choose_units(struct mo_conv_walk *c, const struct mo_conv *v) {
     double flops = 2.0 * (double)v->oh * (double)v->ow * (double)v->o * (double)(v->kh * v->kw);
     if (c->kind != MO_CONV_DEPTHWISE) flops *= (double)v->cg;
-    double most = (double)c->n * (double)c->sets * (double)c->grid, want = flops * (double)c->n / (c->small && c->small->dot ? DOT_UNIT_FLOPS : UNIT_FLOPS);
+    double most = (double)c->n * (double)c->sets * (double)c->grid,
+           want = flops * (double)c->n / (c->small && c->small->dot ? DOT_UNIT_FLOPS : UNIT_FLOPS);
     if (want < MIN_UNITS) want = MIN_UNITS;
     if (want > most) want = most;
     c->chunks = (int64_t)ceil(want / ((double)c->n * (double)c->sets));
@@ -177,8 +178,12 @@ int mo_conv_walk_plan(const struct mo_binder *binder, const struct mo_node *node
     copy_geometry(v, c);
     c->kind = kind;
     c->small = small;
-    c->tiles = small && small->dot ? mo_dot_tiles_of(binder->isa, kind == MO_CONV_BLOCKED && v->c <= 4) : mo_tiles_of(binder->isa);
-    c->stride = v->rows && small->dot ? MO_TILE_SX : v->sw == 1 ? MO_TILE_S1 : v->sw == 2 ? MO_TILE_S2 : MO_TILE_SX;
+    c->tiles = small && small->dot ? mo_dot_tiles_of(binder->isa, kind == MO_CONV_BLOCKED && v->c <= 4)
+                                   : mo_tiles_of(binder->isa);
+    c->stride = v->rows && small->dot ? MO_TILE_SX
+                : v->sw == 1          ? MO_TILE_S1
+                : v->sw == 2          ? MO_TILE_S2
+                                      : MO_TILE_SX;
     c->side = window_side(c);
     c->row_taps = quads(c) ? (c->kw + 3) / 4 : c->kw;
     c->span = quads(c) ? c->row_taps * 4 : (c->kw - 1) * c->dw + 1;

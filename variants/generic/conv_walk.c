@@ -213,15 +213,14 @@ struct places {
 };
 
 /* Sets up what tiles of one image and set of output blocks share. */
-static struct places open_tiles(const struct mo_conv_walk *c, const struct mo_kargs *args, const struct spot *s,
-                                char *scratch, struct mo_tile *t) {
+static struct places open_tiles(const struct mo_conv_walk *c, const struct mo_kargs *args,
+                                const struct spot *s, char *scratch, struct mo_tile *t) {
     int64_t first = s->group * c->ocb + s->block, plane = first * c->oh * c->ow * 64;
     int64_t in_plane = c->kind == MO_CONV_DEPTHWISE ? first : s->group * c->planes;
-    struct places p = {
-        .x = (const char *)args->in[0] + s->image * args->in_image[0] + in_plane * c->x_plane,
-        .y = (char *)args->out[0] + s->image * args->out_image[0] + first * c->y_plane,
-        .res = args->residual,
-        .sums = c->small && !c->small->pack ? scratch + c->small->sums_at : NULL};
+    struct places p = {.x = (const char *)args->in[0] + s->image * args->in_image[0] + in_plane * c->x_plane,
+                       .y = (char *)args->out[0] + s->image * args->out_image[0] + first * c->y_plane,
+                       .res = args->residual,
+                       .sums = c->small && !c->small->pack ? scratch + c->small->sums_at : NULL};
     if (p.res) p.res += s->image * args->residual_image + plane;
     t->bias = args->bias + first * 16;
     t->w = (const char *)args->weights + first * t->w_block;
@@ -233,8 +232,8 @@ static struct places open_tiles(const struct mo_conv_walk *c, const struct mo_ka
 }
 
 /* Where the tile at a pixel writes. */
-static void place_tile(const struct mo_conv_walk *c, const struct spot *s, const struct places *p, int64_t pixel,
-                       struct mo_tile *t) {
+static void place_tile(const struct mo_conv_walk *c, const struct spot *s, const struct places *p,
+                       int64_t pixel, struct mo_tile *t) {
     t->y = p->y + pixel * c->y_pixel;
     t->res = p->res && !(c->act != MO_ACT_NONE && c->res_late) ? p->res + pixel * 64 : NULL;
     if (!p->sums) return;
@@ -242,8 +241,8 @@ static void place_tile(const struct mo_conv_walk *c, const struct spot *s, const
     t->y_row = s->cols * 64, t->y_block = s->rows * t->y_row;
 }
 
-static void close_tile(const struct mo_conv_walk *c, const struct spot *s, const struct places *p, int64_t pixel,
-                       const struct mo_tile *t) {
+static void close_tile(const struct mo_conv_walk *c, const struct spot *s, const struct places *p,
+                       int64_t pixel, const struct mo_tile *t) {
     if (p->sums) convert(c, s, t, p->y + pixel * c->y_pixel);
     if (c->act != MO_ACT_NONE) finish(c, s, t, p->res ? p->res + pixel * 64 : NULL);
 }

@@ -38,17 +38,17 @@ struct mo_conv_walk {
     int side;   /* depthwise: index of the window kernels (tiles.h), or -1 */
     int64_t n, groups, h, w, oh, ow, kh, kw, sh, sw, dh, dw, pt, pl;
     const struct mo_conv_small *small; /* NULL: a layer of floats */
-    int64_t pixel;               /* bytes of an input pixel: 64, 16 if it holds bytes, 4 in a plain input */
-    int64_t element;             /* the same of a pixel that tiles read: 64 where bytes become floats */
-    int64_t y_pixel;             /* bytes of an output pixel: 64 or 16; a row's, of matrices; likewise pixel */
-    int64_t x_plane, y_plane;    /* bytes from one block of channels to the next, in and out */
-    int lanes;                   /* channels of the last block that matrices have room for; else 16 */
-    int64_t tap_bytes;           /* of one filter tap's weights, for a block of inputs and one of outputs */
-    int64_t planes;              /* blocks (or channels) of one group's input */
-    int64_t ocb;                 /* output blocks of a group */
-    int blocks;                  /* output blocks of a tile */
-    int64_t group_sets, sets;    /* tiles' worth of output blocks in a group, in all groups */
-    int64_t rows, cols;          /* output rows of a tile; number of tiles in a row */
+    int64_t pixel;            /* bytes of an input pixel: 64, 16 if it holds bytes, 4 in a plain input */
+    int64_t element;          /* the same of a pixel that tiles read: 64 where bytes become floats */
+    int64_t y_pixel;          /* bytes of an output pixel: 64 or 16; a row's, of matrices; likewise pixel */
+    int64_t x_plane, y_plane; /* bytes from one block of channels to the next, in and out */
+    int lanes;                /* channels of the last block that matrices have room for; else 16 */
+    int64_t tap_bytes;        /* of one filter tap's weights, for a block of inputs and one of outputs */
+    int64_t planes;           /* blocks (or channels) of one group's input */
+    int64_t ocb;              /* output blocks of a group */
+    int blocks;               /* output blocks of a tile */
+    int64_t group_sets, sets; /* tiles' worth of output blocks in a group, in all groups */
+    int64_t rows, cols;       /* output rows of a tile; number of tiles in a row */
     int64_t col_size, col_extra; /* the first col_extra tiles of a row are one pixel wider than col_size */
     int64_t grid, chunks;        /* tiles of an image; units they are cut into */
     bool flat;                   /* one row, read in place: no windows */
@@ -70,8 +70,8 @@ mo_kernel mo_conv_walk_run;
 int mo_conv_walk_bind(const struct mo_binder *binder, const struct mo_node *node, const struct mo_conv *conv,
                       enum mo_conv_kind kind, const char *const names[MO_ISA_COUNT], struct mo_step *step,
                       moire_error *err);
-/* The plan of the walk alone, without weights; `small` as in the struct.  MOIRE_EUNSUPPORTED: a window would be
- * absurdly large. */
+/* The plan of the walk alone, without weights; `small` as in the struct.  MOIRE_EUNSUPPORTED: a window would
+ * be absurdly large. */
 int mo_conv_walk_plan(const struct mo_binder *binder, const struct mo_node *node, const struct mo_conv *conv,
                       enum mo_conv_kind kind, struct mo_conv_small *small, struct mo_step *step,
                       moire_error *err);

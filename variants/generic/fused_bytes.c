@@ -16,8 +16,8 @@ static bool lies_like(const struct mo_graph *g, const struct mo_tensor *t, const
            mo_dense(g, t);
 }
 
-static int bound(const struct mo_tensor *y, mo_kernel *run, const char *name,
-                 const void *params, struct mo_step *step, moire_error *err) {
+static int bound(const struct mo_tensor *y, mo_kernel *run, const char *name, const void *params,
+                 struct mo_step *step, moire_error *err) {
     int64_t n = mo_tensor_bytes(y);
     return mo_bound(step, run, name, params, (n + BYTES_PER_UNIT - 1) / BYTES_PER_UNIT, err);
 }

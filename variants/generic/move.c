@@ -17,7 +17,8 @@ static int reorder_bind(const struct mo_binder *binder, const struct mo_node *no
                         moire_error *err) {
     const struct mo_tensor *x = mo_node_in(binder->graph, node, 0), *y = mo_node_out(binder->graph, node, 0);
     if (x->layout == y->layout) return MOIRE_EUNSUPPORTED;
-    struct mo_reorder_params p = {.channels = x->shape.d[1], .to_blocked = y->layout == MO_C16, .bytes = !mo_f32(x)};
+    struct mo_reorder_params p = {
+        .channels = x->shape.d[1], .to_blocked = y->layout == MO_C16, .bytes = !mo_f32(x)};
     p.blocks = (p.channels + 15) / 16;
     p.area = mo_span(x, 2, x->shape.rank);
     p.chunk = p.area < PIXELS_PER_UNIT ? p.area : PIXELS_PER_UNIT;

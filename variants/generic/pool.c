@@ -29,8 +29,8 @@ static bool of_bytes(const struct mo_graph *g, const struct mo_node *node) {
 static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {
     const struct mo_tensor *x = mo_node_in(g, node, 0), *y = mo_node_out(g, node, 0);
     struct mo_window2 window;
-    if (!((mo_f32(x) && mo_f32(y)) || of_bytes(g, node)) || mo_shape_count(&y->shape) < 1 || x->shape.rank < 3 || x->shape.rank > 4 ||
-        node->fuse.residual >= 0)
+    if (!((mo_f32(x) && mo_f32(y)) || of_bytes(g, node)) || mo_shape_count(&y->shape) < 1 ||
+        x->shape.rank < 3 || x->shape.rank > 4 || node->fuse.residual >= 0)
         return 0;
     if (is_global(g, node)) {
         if (node->fuse.act != MO_ACT_NONE) return 0;
@@ -64,8 +64,8 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     p.dh = w.dh, p.dw = w.dw, p.pt = w.pt, p.pl = w.pl, p.pb = w.pb, p.pr = w.pr;
     step->scratch_bytes = p.w * p.lanes * 4;
     const struct mo_simd_table *simd = mo_simd_of(binder->isa);
-    return mo_bound(step, x->dtype == MOIRE_U8 ? simd->pool_bytes : simd->pool, "pool", mo_keep(binder, &p, sizeof p),
-                    x->shape.d[0] * p.planes * p.oh, err);
+    return mo_bound(step, x->dtype == MOIRE_U8 ? simd->pool_bytes : simd->pool, "pool",
+                    mo_keep(binder, &p, sizeof p), x->shape.d[0] * p.planes * p.oh, err);
 }
 
 const struct mo_family mo_family_pool = {"pool", layouts, bind};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * qconv.c - binds moire.QConv and QMatMul: convolutions and products of 8-bit numbers, by tiles of bytes where the machine multiplies
- * these, else by those of floats. */
+ * qconv.c - binds moire.QConv and QMatMul: convolutions and products of 8-bit numbers, by tiles of bytes
+ * where the machine multiplies these, else by those of floats. */
 #include "variants/generic/bind.h"
 #include "variants/generic/conv_walk.h"
 
@@ -26,7 +26,8 @@ static void set_bounds(struct mo_requant *r, const struct mo_qconv *q, const str
     r->lo = fminf(r->hi, fmaxf(r->lo, fuse->a * steps));
 }
 
-static void set_requant(struct mo_requant *r, const struct mo_qconv *q, const struct mo_fuse *fuse, bool ints) {
+static void set_requant(struct mo_requant *r, const struct mo_qconv *q, const struct mo_fuse *fuse,
+                        bool ints) {
     bool clamp = fuse->act == MO_ACT_NONE || fuse->act == MO_ACT_RELU || fuse->act == MO_ACT_CLIP;
     *r = (struct mo_requant){.ints = ints,
                              .to = q->to,
@@ -95,8 +96,8 @@ static bool lies_well(const struct mo_graph *g, const struct mo_conv *c) {
 static int bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                 moire_error *err) {
     static const char *const names[MO_ISA_COUNT] = MO_LEVEL_NAMES("qconv"),
-                                   *const depthwise[MO_ISA_COUNT] = MO_LEVEL_NAMES("qconv depthwise"),
-                                   *const rows[MO_ISA_COUNT] = MO_LEVEL_NAMES("qgemm");
+                             *const depthwise[MO_ISA_COUNT] = MO_LEVEL_NAMES("qconv depthwise"),
+                             *const rows[MO_ISA_COUNT] = MO_LEVEL_NAMES("qgemm");
     const struct mo_simd_table *simd = mo_simd_of(binder->isa);
     struct mo_conv c;
     struct mo_qconv q;
@@ -117,7 +118,8 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     const int32_t *sums;
     step->packing = packing_of(&c, small->dot);
     step->kernel = (c.rows ? rows : c.depthwise ? depthwise : names)[binder->isa];
-    if (small->dot) step->kernel = c.rows ? "qgemm vnni" : c.depthwise ? "qconv depthwise vnni" : "qconv vnni";
+    if (small->dot)
+        step->kernel = c.rows ? "qgemm vnni" : c.depthwise ? "qconv depthwise vnni" : "qconv vnni";
     rc = mo_pack_small(step->packing, binder->graph, node, binder->region, &step->weights, &sums, err);
     if (rc) return rc;
     if (!set_channels(binder, node, &c, &q, small, sums, step))

@@ -4,7 +4,8 @@
 
 static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {
     const struct mo_tensor *x = mo_node_in(g, node, 0), *y = mo_node_out(g, node, 0);
-    if (!mo_node_is_ours(node, "QGlobalAveragePool") || !mo_eight_bits(x) || x->dtype != MOIRE_U8 || !mo_f32(y))
+    if (!mo_node_is_ours(node, "QGlobalAveragePool") || !mo_eight_bits(x) || x->dtype != MOIRE_U8 ||
+        !mo_f32(y))
         return 0;
     /* sums of bytes are kept in 32 bits */
     return x->shape.rank >= 3 && mo_span(x, 2, x->shape.rank) < 1 << 23 ? MO_CAN_PLAIN | MO_CAN_C16 : 0;

@@ -131,8 +131,8 @@ struct mo_sum_params {
     int zero;
     bool is_signed[2];
 };
-/* scale_bytes: y = (in[x] - from) * scale * g, of bytes in MO_C16, with g = in[1 - x] a float for each image and
- * channel; within [lo, hi], rounded to even, + zero.  unit = (image, block). */
+/* scale_bytes: y = (in[x] - from) * scale * g, of bytes in MO_C16, with g = in[1 - x] a float for each image
+ * and channel; within [lo, hi], rounded to even, + zero.  unit = (image, block). */
 struct mo_scale_params {
     int x, from, zero;
     float scale, lo, hi;
@@ -224,7 +224,7 @@ struct mo_lanes {
 };
 struct mo_concat_params {
     int64_t area, blocks, chunk, chunks;
-    int64_t element; /* bytes of a lane: 4 or 1 */
+    int64_t element;  /* bytes of a lane: 4 or 1 */
     const int *first; /* of every block: its first run; blocks + 1 entries */
     const struct mo_lanes *runs;
 };

@@ -29,9 +29,8 @@ static void join_rows(const struct mo_pool_params *p, const uint8_t *x, uint8_t 
     }
 }
 
-static inline __attribute__((always_inline)) void join_line(const struct mo_pool_params *p,
-                                                            const uint8_t *line, uint8_t *y,
-                                                            const int64_t lanes) {
+static inline __attribute__((always_inline)) void
+join_line(const struct mo_pool_params *p, const uint8_t *line, uint8_t *y, const int64_t lanes) {
     for (int64_t i = 0; i < p->ow; i++) {
         uint8_t most[16] = {0};
         int64_t x0 = i * p->sw - p->pl, lo, hi;
@@ -52,8 +51,8 @@ void MO_SIMD(pool_bytes)(const struct mo_kargs *args, int64_t begin, int64_t end
         int64_t row = unit % p->oh, plane = unit / p->oh % p->planes, image = unit / p->oh / p->planes;
         const uint8_t *x =
             (const uint8_t *)args->in[0] + image * args->in_image[0] + plane * p->h * p->w * p->lanes;
-        uint8_t *y = (uint8_t *)args->out[0] + image * args->out_image[0] +
-                     (plane * p->oh + row) * p->ow * p->lanes;
+        uint8_t *y =
+            (uint8_t *)args->out[0] + image * args->out_image[0] + (plane * p->oh + row) * p->ow * p->lanes;
         join_rows(p, x, scratch, row * p->sh - p->pt);
         if (p->lanes == 16)
             join_line(p, scratch, y, 16);
@@ -67,7 +66,8 @@ void MO_SIMD(mean_bytes)(const struct mo_kargs *args, int64_t begin, int64_t end
     (void)scratch;
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t plane = unit % p->planes, image = unit / p->planes;
-        const uint8_t *x = (const uint8_t *)args->in[0] + image * args->in_image[0] + plane * p->area * p->lanes;
+        const uint8_t *x =
+            (const uint8_t *)args->in[0] + image * args->in_image[0] + plane * p->area * p->lanes;
         float *y = (float *)((char *)args->out[0] + image * args->out_image[0]) + plane * p->lanes;
         int32_t sum[16] = {0};
         if (p->lanes == 16)

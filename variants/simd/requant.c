@@ -47,10 +47,10 @@ static __m512i bound(const struct mo_requant *q, float edge) {
 
 /* Four pixels a time: two packing instructions saturate to the type, so that what is left of the bounds costs
  * an instruction each for all four.  Only instructions that the level has for both signs of bytes. */
-static inline __attribute__((always_inline)) void pack_pixels(const struct mo_requant *q, const bool is_signed,
-                                                              const char *sums, const float *factor,
-                                                              const float *bias, int64_t pixels, char *y,
-                                                              int64_t y_pixel) {
+static inline __attribute__((always_inline)) void pack_pixels(const struct mo_requant *q,
+                                                              const bool is_signed, const char *sums,
+                                                              const float *factor, const float *bias,
+                                                              int64_t pixels, char *y, int64_t y_pixel) {
     const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
     const __m512i zero = _mm512_set1_epi16((short)q->zero), lo = bound(q, q->lo), hi = bound(q, q->hi);
     const __m512 f = _mm512_loadu_ps(factor), b = _mm512_loadu_ps(bias);

@@ -17,23 +17,23 @@
     X(attention)                                                                                             \
     X(unary)                                                                                                 \
     X(fused)                                                                                                 \
-    X(sum_bytes)                                                                                             \
-    X(scale_bytes)                                                                                           \
-    X(lookup)                                                                                                \
     X(binary)                                                                                                \
     X(affine)                                                                                                \
     X(softmax)                                                                                               \
     X(layernorm)                                                                                             \
     X(reduce)                                                                                                \
     X(pool)                                                                                                  \
-    X(pool_bytes)                                                                                            \
-    X(mean_bytes)                                                                                            \
     X(reorder)                                                                                               \
     X(copy)                                                                                                  \
     X(concat)                                                                                                \
     X(resize)                                                                                                \
     X(lrn)                                                                                                   \
     X(winograd)                                                                                              \
+    X(sum_bytes)                                                                                             \
+    X(scale_bytes)                                                                                           \
+    X(lookup)                                                                                                \
+    X(pool_bytes)                                                                                            \
+    X(mean_bytes)                                                                                            \
     X(deconv_narrow)                                                                                         \
     X(deconv)
 

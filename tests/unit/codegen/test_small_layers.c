@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_small_layers.c - layers between conversions compute with 8-bit numbers: which operators they become, and
- * that they give what the single operators give, to one step of the output. */
+ * test_small_layers.c - layers between conversions compute with 8-bit numbers: which operators they become,
+ * and that they give what the single operators give, to one step of the output. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

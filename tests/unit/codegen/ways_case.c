@@ -68,8 +68,8 @@ int ways_check(struct ob *b, const char *name, bool special, ways_differ *differ
                                               .reference_only = way < 0};
             if (run_graph_in_used_memory(ways_graph_of(b, &front), &options, in, plain->n_inputs, got, &err))
                 fail_msg("%s: %s", name, err.message);
-            snprintf(what, sizeof what, "%s, %s%s", name, way < 0 ? "reference" : mo_isa_name((enum mo_isa)way),
-                     small ? ", 8 bits" : "");
+            snprintf(what, sizeof what, "%s, %s%s", name,
+                     way < 0 ? "reference" : mo_isa_name((enum mo_isa)way), small ? ", 8 bits" : "");
             for (int k = 0; k < n; k++)
                 wrong += differ(what, &got[k], &want[k]);
             mo_way_free(&b->env, got, n);

@@ -95,8 +95,11 @@ static int find_families(struct mo_inspection *in, const struct mo_graph *g, moi
 static int load(struct mo_inspection *in, const struct mo_options *o, struct mo_graph **before,
                 struct mo_plan **plan, const struct mo_store *store, moire_error *err) {
     const struct mo_env *env = in->env;
-    struct mo_frontend_options front = {
-        .shapes = o->shapes.shape, .n_shapes = o->shapes.n, .batch = o->batch, .exact = o->exact};
+    struct mo_frontend_options front = {.shapes = o->shapes.shape,
+                                        .n_shapes = o->shapes.n,
+                                        .batch = o->batch,
+                                        .exact = o->exact,
+                                        .precision = mo_precision_of(o->precision)};
     struct mo_frontend_options bare = front;
     struct mo_graph *after = NULL;
     bare.no_passes = true;

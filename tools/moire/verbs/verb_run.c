@@ -178,7 +178,8 @@ static int run_plan(const struct mo_env *env, const struct mo_run_options *o, co
 
 static int run(const struct mo_env *env, const struct mo_options *o) {
     struct mo_run_options r;
-    struct mo_frontend_options front = {.no_passes = o->no_passes, .exact = o->exact};
+    struct mo_frontend_options front = {
+        .no_passes = o->no_passes, .exact = o->exact, .precision = mo_precision_of(o->precision)};
     struct mo_run_shapes *shapes = mo_alloc(env, sizeof *shapes);
     struct mo_store *store = NULL;
     struct mo_graph *graph = NULL;

@@ -19,7 +19,8 @@ static const char layer_name[] = "layer";
 
 static int reordered(struct mo_graph *g, int from, enum mo_layout layout) {
     struct mo_node *node = mo_graph_add_node(g, "reorder", "Reorder", "moire", 1, 1);
-    struct mo_tensor *t = node ? mo_graph_add_tensor(g, "t", MOIRE_F32, &g->tensors[from]->shape) : NULL;
+    const struct mo_tensor *x = g->tensors[from];
+    struct mo_tensor *t = node ? mo_graph_add_tensor(g, "t", x->dtype, &x->shape) : NULL;
     if (!t) return -1;
     t->layout = layout;
     node->op = mo_op_find("Reorder", "moire");
@@ -125,13 +126,26 @@ struct allowance {
     bool drops;   /* take a NaN for absent */
 };
 
+/* Bytes that differ by more than a step: a sum between two steps may be rounded to either. */
+static int64_t count_far(const moire_tensor *want, const moire_tensor *got) {
+    int64_t far = 0;
+    for (size_t i = 0; i < want->bytes; i++) {
+        int w = ((const uint8_t *)want->data)[i], g = ((const uint8_t *)got->data)[i];
+        if (want->dtype == MOIRE_I8) w = (int8_t)w, g = (int8_t)g;
+        far += w - g > 1 || g - w > 1;
+    }
+    return far;
+}
+
 /* `range`: the least that errors are relative to. */
 static void judge(const moire_tensor *want, const moire_tensor *got, struct allowance may,
                   enum mo_layer_data data, double range, struct mo_layer_check *c) {
     const float *w = want->data, *g = got->data;
     double error = 0;
     int64_t wrong = 0;
-    if (want->dtype != MOIRE_F32 || want->bytes != got->bytes) {
+    if (want->bytes == got->bytes && (want->dtype == MOIRE_U8 || want->dtype == MOIRE_I8)) {
+        wrong = count_far(want, got);
+    } else if (want->dtype != MOIRE_F32 || want->bytes != got->bytes) {
         wrong = want->bytes != got->bytes || (want->bytes && memcmp(w, g, want->bytes) != 0);
     } else {
         for (size_t i = 0; i < want->bytes / sizeof *w; i++) {

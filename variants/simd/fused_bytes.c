@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * bytes.c - sums of two tensors of bytes, and functions of one by table. */
+ * fused_bytes.c - programs of bytes: sums of two, factors by channel, functions of one by table. */
 #include "variants/simd/math.h"
 #include "variants/simd/params.h"
 #include "variants/simd/simd.h"
 
-/* Rounded to even, within the bounds, above the zero point; what the floats' bits count up from is `magic`. */
+/* Rounded to even, within the bounds, above the zero point; what the floats' bits count up from is `magic`.
+ */
 static inline __attribute__((always_inline)) void sum_row(const struct mo_sum_params *p, const bool a_signed,
                                                           const bool b_signed, const uint8_t *a,
                                                           const uint8_t *b, uint8_t *restrict y, int64_t n) {
