@@ -141,6 +141,9 @@ bool mo_qconv_geometry(const struct mo_graph *graph, const struct mo_node *node,
     c->y = graph->tensors[node->out[0]];
     c->bias = mo_node_in(graph, node, MO_QCONV_BIAS);
     c->rows = rows;
+    c->x_zero = mo_node_in(graph, node, MO_QCONV_X_ZERO);
+    if (c->x_zero && (!rows || c->x_zero->dtype != MOIRE_U8 || mo_shape_count(&c->x_zero->shape) != 1))
+        return false;
     const struct mo_tensor *factor = mo_node_in(graph, node, MO_QCONV_FACTOR);
     if (!c->x || !c->weights || !(rows ? mo_qmatmul_shapes(c) : mo_qconv_shapes(node, c))) return false;
     if (c->x->dtype != MOIRE_U8 || c->weights->dtype != MOIRE_I8 || c->y->dtype != q->to ||

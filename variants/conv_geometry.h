@@ -18,6 +18,7 @@ struct mo_conv {
     bool depthwise;        /* one channel in and out per group */
     bool rows;             /* a product of matrices: pixels are the rows of x and y, which are plain */
     const struct mo_tensor *x, *weights, *bias, *y, *residual, *gate; /* bias, residual, gate may be NULL */
+    const struct mo_tensor *x_zero; /* of 8-bit numbers, where only queries know it; else NULL */
 };
 
 /* False: not a 2-D float Conv with constant weights whose shape is known and whose groups can be blocked. */

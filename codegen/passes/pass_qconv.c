@@ -76,17 +76,6 @@ static void find_next(const struct mo_graph *g, const struct mo_node *node, stru
     m->after = next && mo_quantizer_of(g, next, "QuantizeLinear", &m->y) ? next : NULL;
 }
 
-/* Outputs first. */
-static const struct mo_tensor *turned(struct mo_graph *g, const struct mo_tensor *w) {
-    int64_t k = w->shape.d[0], n = w->shape.d[1];
-    struct mo_tensor *t =
-        mo_graph_add_const(g, w->name, MOIRE_I8, &(struct mo_shape){.rank = 2, .d = {n, k}});
-    for (int64_t i = 0; t && i < n; i++)
-        for (int64_t j = 0; j < k; j++)
-            ((int8_t *)t->data)[i * k + j] = ((const int8_t *)w->data)[j * n + i];
-    return t;
-}
-
 static int set_number(struct mo_graph *g, struct mo_node *node, const char *name, int64_t i,
                       moire_error *err) {
     struct mo_attr *attr = mo_node_add_attr(g, node, name, MO_ATTR_INT);
@@ -114,9 +103,9 @@ static int rewrite(struct mo_graph *g, struct mo_node *conv, const struct match 
     for (int64_t i = 0; i < channels; i++)
         ((float *)factor->data)[i] = m->x.scale * mo_small_scale(&m->w, i);
     in[MO_QCONV_X] = m->x.from, in[MO_QCONV_WEIGHTS] = m->centred->id, in[MO_QCONV_FACTOR] = factor->id;
-    in[MO_QCONV_BIAS] = m->bias ? m->bias->id : -1, in[MO_QCONV_INPUTS] = -1;
+    in[MO_QCONV_BIAS] = m->bias ? m->bias->id : -1, in[MO_QCONV_INPUTS] = in[MO_QCONV_X_ZERO] = -1;
     conv->in = in;
-    conv->n_in = m->bias ? MO_QCONV_INPUTS : MO_QCONV_BIAS;
+    conv->n_in = m->bias ? MO_QCONV_X_ZERO : MO_QCONV_BIAS;
     conv->op_type = m->rows ? "QMatMul" : "QConv", conv->domain = "moire";
     conv->op = mo_op_find(conv->op_type, "moire");
     if (!conv->op) return mo_fail(err, MOIRE_EINTERNAL, "no operator moire.QConv");
@@ -144,7 +133,7 @@ int mo_pass_qconv(struct mo_graph *g, moire_error *err) {
         m.centred = mo_small_centred(g, &m.w, &rc, err);
         if (!m.centred) continue;
         find_next(g, g->nodes[i], &m);
-        if (output_axis(g->nodes[i], m.rows)) m.centred = turned(g, m.centred);
+        if (output_axis(g->nodes[i], m.rows)) m.centred = mo_small_turned(g, m.centred);
         if (!m.centred) return mo_no_memory(err);
         struct mo_node *weights = mo_producer(g, g->nodes[i]->in[1]);
         rc = rewrite(g, g->nodes[i], &m, err);

@@ -3,7 +3,8 @@
  *
  *   QLinearConv, QLinearMatMul     dequantize, Conv or MatMul, quantize
  *   ConvInteger, MatMulInteger     the same product of what remains above the zero points, where a Cast to
- *                                  float32 is all that reads the sum
+ *                                  float32 is all that reads the sum; products of matrices become moire.QMatMul
+ *                                  where this machine's kernels multiply bytes
  *   DynamicQuantizeLinear          its definition: the range, then scale, zero point and values
  *
  * Constant operands become float32 constants.  Operands with several scales that are not constant, and sums
@@ -14,6 +15,7 @@
 #include "codegen/passes/quantizer.h"
 #include "runtime/ops/op.h"
 #include "runtime/ops/util.h"
+#include "variants/conv_geometry.h"
 
 struct rewrite {
     struct mo_graph *g;
@@ -210,6 +212,43 @@ static int shifted(struct rewrite *w, const struct mo_tensor *a, const struct mo
     return y;
 }
 
+/* The node as moire.QMatMul, where 8-bit numbers are what this machine multiplies: sums as float32. */
+static bool small_product(struct rewrite *w, struct mo_node *node, const struct mo_tensor *a,
+                          const struct mo_tensor *b, const struct mo_tensor *zero, int result) {
+    struct mo_graph *g = w->g;
+    struct mo_small_weights small = {b, NULL, mo_node_in(g, node, 3), 1};
+    struct mo_tensor turned = *b;
+    struct mo_conv c = {.x = a, .weights = &turned, .y = g->tensors[result]};
+    if (!g->keeps_small || a->dtype != MOIRE_U8 || b->shape.rank != 2) return false;
+    turned.shape.d[0] = b->shape.d[1], turned.shape.d[1] = b->shape.d[0];
+    if (!mo_qmatmul_shapes(&c)) return false;
+    const struct mo_tensor *centred = mo_small_centred(g, &small, &w->rc, w->err);
+    if (!centred) return w->rc != MOIRE_OK;
+    const struct mo_tensor *weights = mo_small_turned(g, centred);
+    struct mo_tensor *ones =
+        mo_graph_add_const(g, "factor", MOIRE_F32, &(struct mo_shape){.rank = 1, .d = {c.o}});
+    int *in = mo_region_array(g->region, MO_QCONV_INPUTS + 1, sizeof *in);
+    if (!weights || !ones || !in) {
+        w->rc = mo_no_memory(w->err);
+        return true;
+    }
+    for (int64_t i = 0; i < c.o; i++)
+        ((float *)ones->data)[i] = 1;
+    in[MO_QCONV_X] = a->id, in[MO_QCONV_WEIGHTS] = weights->id, in[MO_QCONV_FACTOR] = ones->id;
+    in[MO_QCONV_BIAS] = in[MO_QCONV_INPUTS] = -1;
+    in[MO_QCONV_X_ZERO] = zero ? zero->id : -1;
+    node->in = in;
+    node->n_in = zero ? MO_QCONV_INPUTS : MO_QCONV_BIAS;
+    node->op_type = "QMatMul", node->domain = "moire", node->op = mo_op_find("QMatMul", "moire");
+    node->out[0] = result;
+    struct mo_attr *x_zero = mo_node_add_attr(g, node, "x_zero", MO_ATTR_INT);
+    if (x_zero) x_zero->i = 0;
+    struct mo_attr *to = x_zero ? mo_node_add_attr(g, node, "to", MO_ATTR_INT) : NULL;
+    if (to) to->i = MOIRE_F32;
+    if (!to) w->rc = mo_no_memory(w->err);
+    return true;
+}
+
 static void rewrite_integer(struct rewrite *w, struct mo_node *node, bool conv) {
     const struct mo_graph *g = w->g;
     const struct operand right = {1, -1, 3, conv ? 0 : -1};
@@ -220,8 +259,10 @@ static void rewrite_integer(struct rewrite *w, struct mo_node *node, bool conv) 
     if (!is_static(a) || a->data || !b->data || !takes(g, node, &right)) return;
     if (zero && mo_shape_count(&zero->shape) != 1) return;
     if (!is_static(g->tensors[reader->out[0]])) return;
-    const int x = shifted(w, a, zero), weights = dequantized(w, node, &right);
-    become(w, node, conv ? "Conv" : "MatMul", x, weights, -1, reader->out[0]);
+    if (conv || !small_product(w, node, a, b, zero, reader->out[0])) {
+        const int x = shifted(w, a, zero), weights = dequantized(w, node, &right);
+        become(w, node, conv ? "Conv" : "MatMul", x, weights, -1, reader->out[0]);
+    }
     if (!w->rc) reader->dead = true;
 }
 

@@ -33,6 +33,8 @@ void mo_small_floats(const struct mo_small_weights *w, float *to);
  * out of memory (*rc). */
 const struct mo_tensor *mo_small_centred(struct mo_graph *g, const struct mo_small_weights *w, int *rc,
                                          moire_error *err);
+/* A right operand [K,N] of int8 as a new constant, outputs first: [N,K]; NULL: out of memory. */
+const struct mo_tensor *mo_small_turned(struct mo_graph *g, const struct mo_tensor *w);
 /* Its node becomes the constant that it makes (pass_small_weights.c). */
 int mo_small_weights_unfold(struct mo_graph *g, struct mo_node *node, moire_error *err);
 #endif

@@ -20,6 +20,7 @@ static int check_operands(const struct mo_op_ctx *ctx, struct mo_qconv *q) {
     if (!rc) rc = mo_check_type(ctx, MO_QCONV_WEIGHTS, MO_TYPE(MOIRE_I8));
     if (!rc) rc = mo_check_type(ctx, MO_QCONV_FACTOR, MO_TYPE(MOIRE_F32));
     if (!rc && mo_given(ctx, MO_QCONV_BIAS)) rc = mo_check_type(ctx, MO_QCONV_BIAS, MO_TYPE(MOIRE_F32));
+    if (!rc && mo_given(ctx, MO_QCONV_X_ZERO)) rc = mo_check_type(ctx, MO_QCONV_X_ZERO, MO_TYPE(MOIRE_U8));
     if (!rc) rc = mo_check_rank(ctx, MO_QCONV_WEIGHTS, 2, 5);
     if (rc) return rc;
     const int64_t channels = ctx->in[MO_QCONV_WEIGHTS].shape.d[0];
@@ -55,6 +56,8 @@ static int infer_matmul(const struct mo_op_ctx *ctx) {
     if (rc) return rc;
     if (wt->rank != 2 || y.d[y.rank - 1] != wt->d[1])
         return mo_op_fail(ctx, MOIRE_ESHAPE, "inner dimensions differ");
+    if (mo_given(ctx, MO_QCONV_X_ZERO) && mo_count(&ctx->in[MO_QCONV_X_ZERO]) != 1)
+        return mo_op_fail(ctx, MOIRE_ESHAPE, "x has one zero point");
     y.d[y.rank - 1] = wt->d[0];
     return mo_set_out(ctx, 0, q.to, &y);
 }
@@ -123,6 +126,7 @@ static int run_matmul(const struct mo_op_ctx *ctx) {
     const int64_t outputs = ctx->in[MO_QCONV_WEIGHTS].shape.d[0], k = ctx->in[MO_QCONV_WEIGHTS].shape.d[1];
     struct mo_qconv q;
     if (!mo_wanted(ctx, 0) || !mo_qconv_read(ctx->node, &q)) return MOIRE_OK;
+    if (mo_given(ctx, MO_QCONV_X_ZERO)) q.x_zero = *(const uint8_t *)ctx->in[MO_QCONV_X_ZERO].data;
     for (int64_t i = 0; i < mo_count(&ctx->out[0]); i++) {
         const uint8_t *x = (const uint8_t *)ctx->in[MO_QCONV_X].data + i / outputs * k;
         const int8_t *w = (const int8_t *)ctx->in[MO_QCONV_WEIGHTS].data + i % outputs * k;
@@ -136,6 +140,6 @@ static int run_matmul(const struct mo_op_ctx *ctx) {
 
 const struct mo_op mo_ops_qconv[] = {
     {"QConv", "moire", 1, 3, 4, 1, 1, infer_conv, run_conv, 0},
-    {"QMatMul", "moire", 1, 3, 4, 1, 1, infer_matmul, run_matmul, 0},
+    {"QMatMul", "moire", 1, 3, 5, 1, 1, infer_matmul, run_matmul, 0},
     {0},
 };

@@ -13,7 +13,14 @@
 #define MO_OPS_QCONV_H
 #include "runtime/graph/graph.h"
 
-enum { MO_QCONV_X, MO_QCONV_WEIGHTS, MO_QCONV_FACTOR, MO_QCONV_BIAS, MO_QCONV_INPUTS };
+enum {
+    MO_QCONV_X,
+    MO_QCONV_WEIGHTS,
+    MO_QCONV_FACTOR,
+    MO_QCONV_BIAS,
+    MO_QCONV_X_ZERO, /* of QMatMul, where it is known at run time only: a uint8 in place of the attribute */
+    MO_QCONV_INPUTS
+};
 
 struct mo_qconv {
     int x_zero, y_zero;

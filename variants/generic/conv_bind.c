@@ -146,7 +146,7 @@ static void describe(const struct mo_conv *v, struct mo_conv_walk *c, struct mo_
     step->scratch_bytes = window + c->gate_bytes;
     if (small) {
         small->sums_at = (window + 63) / 64 * 64;
-        step->scratch_bytes = small->sums_at + c->blocks * c->rows * MO_TILE_PIXELS * 64;
+        step->scratch_bytes = small->sums_at + c->blocks * (c->rows * MO_TILE_PIXELS + 1) * 64;
     }
     int64_t size = small ? 1 : 4, out = (int64_t)mo_dtype_bytes(v->y->dtype);
     step->flops = 2 * v->n * v->o * v->oh * v->ow * taps * cg;

@@ -212,6 +212,19 @@ struct places {
     char *y, *sums; /* sums: NULL where tiles write the output itself */
 };
 
+/* What sums start from with this query's zero point, in the type of the tiles; behind their place in scratch. */
+static const float *start_sums(const struct mo_conv_walk *c, const struct mo_kargs *args, const struct spot *s,
+                               int64_t first, char *scratch) {
+    const int32_t zero = *(const uint8_t *)args->in[MO_QCONV_X_ZERO], *sums = c->small->sums + first * 16;
+    char *start = scratch + c->small->sums_at + c->blocks * c->rows * MO_TILE_PIXELS * 64;
+    for (int i = 0; i < s->blocks * 16; i++) {
+        const int32_t whole = -zero * sums[i];
+        const float real = (float)whole;
+        memcpy(start + i * 4, c->small->dot ? (const void *)&whole : (const void *)&real, 4);
+    }
+    return (const float *)start;
+}
+
 /* Sets up what tiles of one image and set of output blocks share. */
 static struct places open_tiles(const struct mo_conv_walk *c, const struct mo_kargs *args,
                                 const struct spot *s, char *scratch, struct mo_tile *t) {
@@ -224,6 +237,7 @@ static struct places open_tiles(const struct mo_conv_walk *c, const struct mo_ka
     if (p.res) p.res += s->image * args->residual_image + plane;
     t->bias = args->bias + first * 16;
     t->w = (const char *)args->weights + first * t->w_block;
+    if (c->small && c->small->sums) t->bias = start_sums(c, args, s, first, scratch);
     if (c->small) {
         t->pack = c->small->pack;
         t->factor = c->small->factor + first * 16, t->shift = c->small->bias + first * 16;

@@ -47,6 +47,15 @@ static bool values_fit(const struct mo_conv *c, const struct mo_conv_small *smal
     return true;
 }
 
+/* Of the weights of every output of a product, padded to blocks. */
+static const int32_t *sums_of(const struct mo_binder *binder, const struct mo_conv *c) {
+    int32_t *sums = mo_region_array(binder->region, (size_t)c->ocb * 16, sizeof *sums);
+    const int8_t *w = c->weights->data;
+    for (int64_t i = 0; sums && i < c->o * c->c; i++)
+        sums[i / c->c] += w[i];
+    return sums;
+}
+
 static struct mo_tile_pack *pack_of(const struct mo_binder *binder, const struct mo_requant *r) {
     struct mo_tile_pack *p = mo_region_alloc(binder->region, sizeof *p);
     for (int i = 0; p && i < 64; i++) {
@@ -76,6 +85,7 @@ static bool set_channels(const struct mo_binder *binder, const struct mo_node *n
     for (int64_t i = 0; sums && i < blocks * 16; i++)
         start[i] = -q->x_zero * sums[i];
     small->factor = factor, small->bias = bias;
+    if (c->x_zero && !(small->sums = sums_of(binder, c))) return false;
     small->requant.packs = small->requant.act == MO_ACT_NONE && q->to != MOIRE_F32 && values_fit(c, small);
     step->bias = (const float *)start; /* zero is the same in both types */
     if (!small->requant.packs || !small->dot || q->to != MOIRE_U8 || c->rows) return true;
@@ -108,7 +118,7 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     if (!small) return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
     bool tiles = c.depthwise ? c.dw == 1 : c.c > 4 || narrow;
     small->dot = tiles && mo_dot_tiles_of(binder->isa, narrow);
-    small->zero = q.x_zero;
+    small->zero = c.x_zero ? 0 : q.x_zero; /* one that queries bring is in the sums' start */
     small->requantize = simd->requantize, small->widen = simd->widen;
     small->copy_pixels = simd->copy_pixels;
     set_requant(&small->requant, &q, &node->fuse, small->dot);

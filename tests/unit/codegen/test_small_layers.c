@@ -203,6 +203,28 @@ static void matmul(struct ob *b) {
     ob_output(b, "y");
 }
 
+/* The range is found at run time, and so is the zero point; two products read one tensor. */
+static void dynamic(struct ob *b) {
+    begin(b, "2,6,48");
+    integers(b, "many", "0,1,-2,3,0,0,1,0,5,0,0,-4,0,0,2,0,7", MOIRE_I8);
+    ob_random(b, "w_real", "48,17");
+    ob_node(b, "QuantizeLinear", "w_real hundredth i0", "w");
+    ob_random(b, "v_real", "48,8");
+    ob_node(b, "QuantizeLinear", "v_real hundredth u128", "v");
+    ob_node(b, "DynamicQuantizeLinear", "in", "q s z");
+    ob_node(b, "MatMulInteger", "q w z many", "a");
+    ob_node(b, "MatMulInteger", "q v z u128", "c");
+    ob_node(b, "Cast", "a", "d");
+    ob_int(b, "to", MOIRE_F32);
+    ob_node(b, "Cast", "c", "e");
+    ob_int(b, "to", MOIRE_F32);
+    ob_node(b, "Mul", "s ws", "f");
+    ob_node(b, "Mul", "d f", "y");
+    ob_node(b, "Mul", "e f", "t");
+    ob_output(b, "y");
+    ob_output(b, "t");
+}
+
 /* What moves, joins, adds and multiplies bytes. */
 static void between(struct ob *b) {
     begin(b, "1,16,12,10");
@@ -254,6 +276,7 @@ static const struct small_case {
     {"gemm", gemm, "QMatMul", 1},
     {"rows of 64", rows_of_64, "QMatMul", 1},
     {"matmul", matmul, "QMatMul", 1},
+    {"dynamic", dynamic, "QMatMul", 2},
     {"between", between, "QGlobalAveragePool", 1},
     {"far zeros", far_zeros, "QConv", 1},
 };
