@@ -85,7 +85,7 @@ static void emit_pack(FILE *out, const struct mo_mac *m) {
                 for (int k = 0; k < 4; k++)
                     fprintf(out, ", whole(a%d_%d, f + %d, s + %d)", r, row * m->cols + col + (k < n ? k : 0),
                             r * 64, r * 64);
-                fprintf(out, ", a->pack, %u);\n", (1u << 4 * n) - 1);
+                fprintf(out, ", a->pack, %d);\n", n);
             }
     fputs("    } else {\n", out);
 }

@@ -193,21 +193,22 @@ static void emit_pack(FILE *out) {
                 "    __asm__(\"%s %%1, %%0, %%0\" : \"+v\"(a) : \"m\"(*(const vu *)p));\n"
                 "    return a;\n}\n",
                 with[i][0], with[i][1]);
-    fputs(
-        "INLINE v whole(v a, const char *f, const char *b) {\n"
-        "    v x = __builtin_convertvector((vi)a, v) * load(f) + load(b);\n"
-        "    __asm__(\"vcvtps2dq %0, %0\" : \"+v\"(x));\n"
-        "    return x;\n}\n"
-        "INLINE void pack(char *y, v a, v b, v c, v d, const struct mo_tile_pack *p, unsigned short mask) {\n"
-        "    v x = bytes(shifted(narrow(a, b), p->zero), shifted(narrow(c, d), p->zero));\n"
-        "    x = at_most(at_least(x, p->lo), p->hi);\n"
-        "    __asm__(\"vpermd %0, %1, %0\" : \"+v\"(x) : \"v\"(load((const char *)across)));\n"
-        "    if (mask == 65535)\n"
-        "        store(y, x);\n"
-        "    else\n"
-        "        __asm__(\"vmovdqu32 %1, %0%{%2%}\" : \"=m\"(*(char(*)[64])y) : \"v\"(x), \"Yk\"(mask));\n"
-        "}\n",
-        out);
+    fputs("INLINE v whole(v a, const char *f, const char *b) {\n"
+          "    v x = __builtin_convertvector((vi)a, v) * load(f) + load(b);\n"
+          "    __asm__(\"vcvtps2dq %0, %0\" : \"+v\"(x));\n"
+          "    return x;\n}\n"
+          "INLINE void pack(char *y, v a, v b, v c, v d, const struct mo_tile_pack *p, int pixels) {\n"
+          "    v x = bytes(shifted(narrow(a, b), p->zero), shifted(narrow(c, d), p->zero));\n"
+          "    x = at_most(at_least(x, p->lo), p->hi);\n"
+          "    __asm__(\"vpermd %0, %1, %0\" : \"+v\"(x) : \"v\"(load((const char *)across)));\n"
+          "    if (pixels == 4) store(y, x);\n"
+          "    if (pixels == 2 || pixels == 3)\n"
+          "        __asm__(\"vmovdqu32 %t1, %0\" : \"=m\"(*(char(*)[32])y) : \"v\"(x));\n"
+          "    if (pixels == 3)\n"
+          "        __asm__(\"vextracti32x4 $2, %1, %0\" : \"=m\"(*(char(*)[16])(y + 32)) : \"v\"(x));\n"
+          "    if (pixels == 1) __asm__(\"vmovdqu32 %x1, %0\" : \"=m\"(*(char(*)[16])y) : \"v\"(x));\n"
+          "}\n",
+          out);
 }
 
 /* Four products of unsigned bytes of x and signed bytes of w are added to each int32 of a: vectors are of

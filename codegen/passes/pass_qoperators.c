@@ -3,9 +3,9 @@
  *
  *   QLinearConv, QLinearMatMul     dequantize, Conv or MatMul, quantize
  *   ConvInteger, MatMulInteger     the same product of what remains above the zero points, where a Cast to
- *                                  float32 is all that reads the sum; products of matrices become moire.QMatMul
- *                                  where this machine's kernels multiply bytes
- *   DynamicQuantizeLinear          its definition: the range, then scale, zero point and values
+ *                                  float32 is all that reads the sum; products of matrices become
+ * moire.QMatMul where this machine's kernels multiply bytes DynamicQuantizeLinear          its definition:
+ * the range, then scale, zero point and values
  *
  * Constant operands become float32 constants.  Operands with several scales that are not constant, and sums
  * that are read as integers, stay with the reference.  A float32 sum of products of 8-bit numbers is exact up

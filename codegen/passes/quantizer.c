@@ -102,7 +102,8 @@ const struct mo_tensor *mo_small_centred(struct mo_graph *g, const struct mo_sma
 const struct mo_tensor *mo_small_turned(struct mo_graph *g, const struct mo_tensor *w) {
     enum { COLUMNS = 64 }; /* at a time: as many rows are written side by side */
     int64_t k = w->shape.d[0], n = w->shape.d[1];
-    struct mo_tensor *t = mo_graph_add_const(g, w->name, MOIRE_I8, &(struct mo_shape){.rank = 2, .d = {n, k}});
+    struct mo_tensor *t =
+        mo_graph_add_const(g, w->name, MOIRE_I8, &(struct mo_shape){.rank = 2, .d = {n, k}});
     const int8_t *from = w->data;
     int8_t *to = t ? t->data : NULL;
     for (int64_t begin = 0; t && begin < n; begin += COLUMNS) {

@@ -212,9 +212,10 @@ struct places {
     char *y, *sums; /* sums: NULL where tiles write the output itself */
 };
 
-/* What sums start from with this query's zero point, in the type of the tiles; behind their place in scratch. */
-static const float *start_sums(const struct mo_conv_walk *c, const struct mo_kargs *args, const struct spot *s,
-                               int64_t first, char *scratch) {
+/* What sums start from with this query's zero point, in the type of the tiles; behind their place in scratch.
+ */
+static const float *start_sums(const struct mo_conv_walk *c, const struct mo_kargs *args,
+                               const struct spot *s, int64_t first, char *scratch) {
     const int32_t zero = *(const uint8_t *)args->in[MO_QCONV_X_ZERO], *sums = c->small->sums + first * 16;
     char *start = scratch + c->small->sums_at + c->blocks * c->rows * MO_TILE_PIXELS * 64;
     for (int i = 0; i < s->blocks * 16; i++) {

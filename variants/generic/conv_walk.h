@@ -22,7 +22,8 @@ enum mo_conv_kind { MO_CONV_BLOCKED, MO_CONV_FIRST, MO_CONV_DEPTHWISE };
 struct mo_conv_small {
     bool dot; /* tiles read bytes; else floats made of them */
     int zero; /* of x: what padding holds */
-    const int32_t *sums; /* of each channel's weights, where a query says what zero is (mo_kargs.in); else NULL */
+    const int32_t
+        *sums; /* of each channel's weights, where a query says what zero is (mo_kargs.in); else NULL */
     struct mo_requant requant;
     const float *factor, *bias; /* by output channel, padded to blocks */
     int64_t sums_at;            /* where in scratch a tile's sums are */

@@ -52,6 +52,7 @@ static bool sum_of(const struct mo_fused *f, struct mo_sum_params *p) {
     }
     float low = last->op == MO_FUSED_QUANTIZE_I8 ? -128.0f : 0.0f;
     p->zero = (int)last->b;
+    p->to_signed = last->op == MO_FUSED_QUANTIZE_I8;
     p->lo = low - last->b, p->hi = low + 255 - last->b;
     if (act && act->act == MO_ACT_RELU) p->lo = fmaxf(p->lo, 0);
     if (act && act->act == MO_ACT_CLIP) {

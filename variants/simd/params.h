@@ -129,7 +129,7 @@ struct mo_sum_params {
     int64_t bytes, unit;
     float factor[2], add, lo, hi;
     int zero;
-    bool is_signed[2];
+    bool is_signed[2], to_signed;
 };
 /* scale_bytes: y = (in[x] - from) * scale * g, of bytes in MO_C16, with g = in[1 - x] a float for each image
  * and channel; within [lo, hi], rounded to even, + zero.  unit = (image, block). */
