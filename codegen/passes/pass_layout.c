@@ -81,10 +81,17 @@ struct choice {
     enum mo_layout in, out;
 };
 
+/* An image that only a convolution of 8-bit numbers reads. */
+static bool is_image(const struct mo_graph *g, const struct mo_node *node) {
+    const struct mo_node *next = mo_graph_sole_consumer(g, node->out[0]);
+    return mo_is_moire(node, "Fused") && next && mo_is_moire(next, "QConv");
+}
+
 static struct choice choose(const struct mo_graph *g, const struct mo_node *node) {
     unsigned can = mo_layouts_of(g, node) | (concats_blocks(g, node) ? MO_CAN_C16 : 0);
     bool blocked = blocked_input(g, node), room = outputs_block(g, node);
-    if (room && !blocked && is_conv(node) && can & MO_CAN_ENTER) return (struct choice){MO_PLAIN, MO_C16};
+    if (room && !blocked && can & MO_CAN_ENTER && (is_conv(node) || is_image(g, node)))
+        return (struct choice){MO_PLAIN, MO_C16};
     if (room && can & MO_CAN_C16 && (blocked || is_conv(node))) return (struct choice){MO_C16, MO_C16};
     if (blocked && can & MO_CAN_LEAVE) return (struct choice){MO_C16, MO_PLAIN};
     return (struct choice){MO_PLAIN, MO_PLAIN};

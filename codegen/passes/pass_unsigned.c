@@ -43,7 +43,8 @@ int mo_pass_unsigned(struct mo_graph *g, moire_error *err) {
     for (int i = 0; !rc && i < g->n_nodes; i++) {
         struct mo_quantizer q;
         if (!mo_quantizer_of(g, g->nodes[i], "QuantizeLinear", &q) || q.dtype != MOIRE_I8) continue;
-        if (g->tensors[q.to]->is_output || !all_read_it(g, q.to)) continue;
+        bool told = mo_attr_int(g->nodes[i], "output_dtype", 0) != 0; /* the type is an attribute, too */
+        if (told || g->tensors[q.to]->is_output || !all_read_it(g, q.to)) continue;
         rc = change(g, g->nodes[i], q.to, err);
     }
     return rc;

@@ -82,7 +82,8 @@ static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {
         if (!t || t->dynamic || mo_shape_count(&t->shape) < 1 || !mo_broadcasts(t, y)) return 0;
         if (!good_input(&f, i, t->dtype)) return 0;
     }
-    return MO_CAN_PLAIN | (blocked(g, node, &f) ? MO_CAN_C16 : 0);
+    return MO_CAN_PLAIN | (blocked(g, node, &f) ? MO_CAN_C16 : 0) |
+           (mo_fused_enters(g, node, &f) ? MO_CAN_ENTER : 0);
 }
 
 /* Results share buffers: one is free again after the last step that reads it. */
@@ -148,9 +149,12 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     struct mo_broadcast s = {.operands = node->n_in};
     int64_t d[MO_MAX_DIMS], stride[MO_FUSED_INPUTS][MO_MAX_DIMS];
     if (y->dtype == MOIRE_F32) p.padding = mo_padding_of(y);
+    bool read = mo_fused_read(node, &p.program);
+    if (read && y->layout == MO_C16 && mo_node_in(g, node, 0)->layout == MO_PLAIN &&
+        mo_fused_enters(g, node, &p.program))
+        return mo_fused_enter_bind(binder, node, &p.program, step, err);
     bool in_blocks = y->layout == MO_C16, dense = mo_dense(g, y) && !p.padding.used;
-    if (!mo_fused_read(node, &p.program) || (in_blocks && !(layouts(g, node) & MO_CAN_C16)))
-        return MOIRE_EUNSUPPORTED;
+    if (!read || (in_blocks && !(layouts(g, node) & MO_CAN_C16))) return MOIRE_EUNSUPPORTED;
     int rc = mo_fused_bytes_bind(binder, node, &p.program, step, err);
     if (rc != MOIRE_EUNSUPPORTED) return rc;
     mo_broadcast_output(&s, y);

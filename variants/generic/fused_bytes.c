@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * fused_bytes.c - binds the kinds of moire.Fused whose operands and result are bytes.
+ * fused_bytes.c - binds the kinds of moire.Fused whose operands and result are bytes, and images that become
+ * so.
  *
  *   dequantize both, add, perhaps relu or clip, quantize     one multiply-add an operand
  *   dequantize one, multiply by floats of which there is     one multiply-add an element
@@ -20,6 +21,29 @@ static int bound(const struct mo_tensor *y, mo_kernel *run, const char *name, co
                  struct mo_step *step, moire_error *err) {
     int64_t n = mo_tensor_bytes(y);
     return mo_bound(step, run, name, params, (n + BYTES_PER_UNIT - 1) / BYTES_PER_UNIT, err);
+}
+
+/* --- images -------------------------------------------------------------------------------------------- */
+
+bool mo_fused_enters(const struct mo_graph *g, const struct mo_node *node, const struct mo_fused *f) {
+    const struct mo_tensor *x = mo_node_in(g, node, 0), *y = mo_node_out(g, node, 0);
+    return node->n_in == 1 && f->n == 1 && f->step[0].op == MO_FUSED_QUANTIZE_U8 && mo_f32(x) && !x->data &&
+           x->shape.rank >= 3 && x->shape.d[1] <= 4 && mo_shape_equal(&x->shape, &y->shape);
+}
+
+int mo_fused_enter_bind(const struct mo_binder *binder, const struct mo_node *node, const struct mo_fused *f,
+                        struct mo_step *step, moire_error *err) {
+    enum { PIXELS = 1024 };
+    const struct mo_tensor *x = mo_node_in(binder->graph, node, 0);
+    struct mo_enter_params p = {.channels = x->shape.d[1],
+                                .area = mo_span(x, 2, x->shape.rank),
+                                .unit = PIXELS,
+                                .scale = f->step[0].a,
+                                .zero = f->step[0].b};
+    p.units = (p.area + PIXELS - 1) / PIXELS;
+    step->scratch_bytes = PIXELS * 4;
+    return mo_bound(step, mo_simd_of(binder->isa)->enter_bytes, "image to bytes",
+                    mo_keep(binder, &p, sizeof p), x->shape.d[0] * p.units, err);
 }
 
 /* --- sums ---------------------------------------------------------------------------------------------- */

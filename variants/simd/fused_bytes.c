@@ -59,6 +59,37 @@ static inline __attribute__((always_inline)) void sum_row(const struct mo_sum_pa
     }
 }
 
+/* Nearest whole number, ties to even, above the zero point, within uint8; NaN becomes 0.  Byte c of a word is
+ * channel c of a pixel. */
+static void add_channel(const struct mo_enter_params *p, const float *x, int c, uint32_t *restrict word,
+                        int64_t n) {
+    const float scale = p->scale, zero = p->zero;
+    for (int64_t i = 0; i < n; i++) {
+        float v = rintf(x[i] / scale) + zero;
+        v = v > 0.0f ? v : 0.0f;
+        v = v > 255.0f ? 255.0f : v;
+        word[i] |= (uint32_t)(int32_t)v << 8 * c;
+    }
+}
+
+void MO_SIMD(enter_bytes)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
+    const struct mo_enter_params *p = args->params;
+    uint32_t *word = scratch;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t image = unit / p->units, at = unit % p->units * p->unit;
+        const int64_t n = p->area - at < p->unit ? p->area - at : p->unit;
+        const float *x = (const float *)((const char *)args->in[0] + image * args->in_image[0]) + at;
+        char *y = (char *)args->out[0] + image * args->out_image[0] + at * 16;
+        memset(word, 0, (size_t)n * sizeof *word);
+        for (int c = 0; c < p->channels; c++)
+            add_channel(p, x + c * p->area, c, word, n);
+        for (int64_t i = 0; i < n; i++) {
+            const uint32_t pixel[4] = {word[i]};
+            memcpy(y + i * 16, pixel, 16);
+        }
+    }
+}
+
 void MO_SIMD(sum_bytes)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
     const struct mo_sum_params *p = args->params;
     (void)scratch;

@@ -123,6 +123,12 @@ struct mo_fused_params {
     int64_t row_group, row_groups, column_group, column_groups;
 };
 
+/* enter_bytes: a plain image of at most four channels, quantized, as pixels of MO_C16.  unit = (image, `unit`
+ * of the pixels). */
+struct mo_enter_params {
+    int64_t channels, area, unit, units; /* units an image */
+    float scale, zero;
+};
 /* sum_bytes: y = x0 * factor[0] + x1 * factor[1] + add, within [lo, hi], rounded to even, + zero; all of them
  * bytes.  lookup: y = table[x].  unit = `unit` of the bytes. */
 struct mo_sum_params {
