@@ -180,10 +180,8 @@ int mo_conv_walk_plan(const struct mo_binder *binder, const struct mo_node *node
     c->small = small;
     c->tiles = small && small->dot ? mo_dot_tiles_of(binder->isa, kind == MO_CONV_BLOCKED && v->c <= 4)
                                    : mo_tiles_of(binder->isa);
-    c->stride = v->rows && small->dot ? MO_TILE_SX
-                : v->sw == 1          ? MO_TILE_S1
-                : v->sw == 2          ? MO_TILE_S2
-                                      : MO_TILE_SX;
+    c->stride = v->sw == 1 ? MO_TILE_S1 : v->sw == 2 ? MO_TILE_S2 : MO_TILE_SX;
+    if (v->rows && small && small->dot) c->stride = MO_TILE_SX;
     c->side = window_side(c);
     c->row_taps = quads(c) ? (c->kw + 3) / 4 : c->kw;
     c->span = quads(c) ? c->row_taps * 4 : (c->kw - 1) * c->dw + 1;
