@@ -63,6 +63,8 @@ static const char *const ints[] = {
     "transA",
     "transB",
     "upper",
+    "x_zero",
+    "y_zero",
     NULL,
 };
 static const char *const floats[] = {
@@ -75,9 +77,9 @@ static const char *const strings[] = {
     "mode",        "nearest_mode", "padding_mode",
     "reduction",   NULL,
 };
-static const char *const int_lists[] = {"axes",           "dilations",    "ends",    "kernel_shape",
-                                        "output_padding", "output_shape", "pads",    "perm",
-                                        "split",          "starts",       "strides", NULL};
+static const char *const int_lists[] = {
+    "axes", "dilations", "ends",   "kernel_shape", "output_padding", "output_shape", "pads",
+    "perm", "split",     "starts", "strides",      "x_scale",        "y_scale",      NULL};
 static const char *const float_lists[] = {"activation_alpha", "activation_beta", "scales", NULL};
 static const char *const string_lists[] = {"activations", NULL};
 

@@ -31,9 +31,9 @@ static void look(struct ms_heads *h) {
     for (struct ms_head *at = h->first; at; at = at->next) {
         const int64_t since = atomic_load_explicit(&at->since_ns, memory_order_relaxed);
         if (!since || since > oldest) continue;
+        ms_heads_came(at);               /* once is enough */
+        atomic_fetch_add(&h->closed, 1); /* first: who sees it closed sees it counted */
         shutdown(at->fd, SHUT_RDWR);
-        ms_heads_came(at); /* once is enough */
-        atomic_fetch_add(&h->closed, 1);
     }
 }
 
