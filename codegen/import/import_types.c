@@ -68,8 +68,9 @@ static const char *const ints[] = {
     NULL,
 };
 static const char *const floats[] = {
-    "alpha", "beta", "bias",     "clip",  "cubic_coeff_a", "epsilon", "extrapolation_value", "gamma", "lambd",
-    "max",   "min",  "momentum", "scale", "spatial_scale", NULL,
+    "alpha",   "beta",    "bias", "clip", "cubic_coeff_a", "epsilon", "extrapolation_value",
+    "gamma",   "lambd",   "max",  "min",  "momentum",      "scale",   "spatial_scale",
+    "x_scale", "y_scale", NULL,
 };
 static const char *const strings[] = {
     "approximate", "auto_pad",     "coordinate_transformation_mode",
