@@ -197,16 +197,18 @@ static void emit_pack(FILE *out) {
           "    v x = __builtin_convertvector((vi)a, v) * load(f) + load(b);\n"
           "    __asm__(\"vcvtps2dq %0, %0\" : \"+v\"(x));\n"
           "    return x;\n}\n"
+          "typedef float half __attribute__((vector_size(32), aligned(4), may_alias));\n"
+          "typedef float quarter __attribute__((vector_size(16), aligned(4), may_alias));\n"
+          "/* Stores are plain C, so that MemorySanitizer sees them. */\n"
           "INLINE void pack(char *y, v a, v b, v c, v d, const struct mo_tile_pack *p, int pixels) {\n"
           "    v x = bytes(shifted(narrow(a, b), p->zero), shifted(narrow(c, d), p->zero));\n"
           "    x = at_most(at_least(x, p->lo), p->hi);\n"
           "    __asm__(\"vpermd %0, %1, %0\" : \"+v\"(x) : \"v\"(load((const char *)across)));\n"
           "    if (pixels == 4) store(y, x);\n"
           "    if (pixels == 2 || pixels == 3)\n"
-          "        __asm__(\"vmovdqu32 %t1, %0\" : \"=m\"(*(char(*)[32])y) : \"v\"(x));\n"
-          "    if (pixels == 3)\n"
-          "        __asm__(\"vextracti32x4 $2, %1, %0\" : \"=m\"(*(char(*)[16])(y + 32)) : \"v\"(x));\n"
-          "    if (pixels == 1) __asm__(\"vmovdqu32 %x1, %0\" : \"=m\"(*(char(*)[16])y) : \"v\"(x));\n"
+          "        *(half *)y = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7);\n"
+          "    if (pixels == 3) *(quarter *)(y + 32) = __builtin_shufflevector(x, x, 8, 9, 10, 11);\n"
+          "    if (pixels == 1) *(quarter *)y = __builtin_shufflevector(x, x, 0, 1, 2, 3);\n"
           "}\n",
           out);
 }

@@ -5,7 +5,7 @@
 # calloc() anyway.  What queries use again counts as never written where tests run plans (tests/unit/codegen/used_memory.h).
 # Kernels that tests compile are not instrumented, and hwloc reports faults of its own, so tests that need these are
 # left out.
-MSAN_TESTS   ?= random_graphs ops simd fused quantized recurrent plan passes batch half arenas graph
+MSAN_TESTS   ?= random_graphs ops simd fused quantized small_layers recurrent plan passes batch half arenas graph
 MSAN_OPTIONS := poison_in_malloc=0:poison_in_free=0:halt_on_error=1
 
 .PHONY: msan msan-run
