@@ -7,7 +7,7 @@
 
 static int infer(const struct mo_op_ctx *ctx) {
     int rc = mo_check_type(ctx, 0, MO_TYPE(MOIRE_U8));
-    if (!rc) rc = mo_check_rank(ctx, 0, 3, 5);
+    if (!rc) rc = mo_check_rank(ctx, 0, 3, MOIRE_MAX_RANK);
     if (rc) return rc;
     struct mo_shape y = ctx->in[0].shape;
     for (int i = 2; i < y.rank; i++)
