@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "codegen/frontend.h"
+#include "runtime/device/fpu.h"
 #include "runtime/plan/plan.h"
 #include "runtime/serve/runtime.h"
 #include "tools/moire/verify/ways.h"
@@ -75,14 +76,16 @@ struct dt_served_counts dt_served_counts(const struct dt_served *s) {
     return (struct dt_served_counts){stats.ok + stats.cancelled, stats.blocks, stats.cancelled};
 }
 
-/* What a plan of the same kernels answers when nobody is around. */
+/* What a plan of the same kernels answers when nobody is around; denormals are flushed as by workers. */
 static int alone(const struct dt_case *c, struct tenant *t, moire_error *err) {
     struct mo_graph *g;
     int rc = mo_frontend_parse(c->env, c->bytes, c->n, NULL, &(struct mo_frontend_options){0}, &g, err);
     if (rc) return rc;
     t->n_out = g->n_outputs;
-    return mo_way_run_plan(g, &(struct mo_plan_options){.isa = mo_isa_detect()}, t->in, c->n_in, t->want,
-                           err);
+    unsigned before = mo_fpu_flush();
+    rc = mo_way_run_plan(g, &(struct mo_plan_options){.isa = mo_isa_detect()}, t->in, c->n_in, t->want, err);
+    mo_fpu_restore(before);
+    return rc;
 }
 
 static int open_tenants(struct dt_served *s, const struct dt_case *c, struct tenant *tenants,
