@@ -4,6 +4,7 @@
 #include "tests/unit/codegen/onnx_build.h"
 
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 void *ob_alloc(struct ob *b, size_t bytes) {
@@ -226,4 +227,12 @@ uint8_t *ob_pack(struct ob *b, size_t *n) {
     uint8_t *bytes = ob_alloc(b, *n + 1);
     onnx__model_proto__pack(&b->model, bytes);
     return bytes;
+}
+
+void ob_integers(struct ob *b, const char *name, const char *values, moire_dtype type) {
+    char wide[24];
+    snprintf(wide, sizeof wide, "%s_wide", name);
+    ob_int64s(b, wide, values);
+    ob_node(b, "Cast", wide, name);
+    ob_int(b, "to", type);
 }

@@ -45,6 +45,9 @@ Onnx__TensorProto *ob_random(struct ob *b, const char *name, const char *shape);
 Onnx__TensorProto *ob_scalar(struct ob *b, const char *name, float value);
 Onnx__TensorProto *ob_int64s(struct ob *b, const char *name, const char *values);
 /* Inputs and outputs as words; "-" is an absent optional one. */
+/* A constant of another type, as a Cast of one of int64: folded at load. */
+void ob_integers(struct ob *b, const char *name, const char *values, moire_dtype type);
+
 Onnx__NodeProto *ob_node(struct ob *b, const char *op, const char *inputs, const char *outputs);
 /* Attributes of the last node. */
 Onnx__AttributeProto *ob_attr(struct ob *b, const char *name, int type);

@@ -14,15 +14,6 @@
 
 /* --- graphs -------------------------------------------------------------------------------------------- */
 
-/* A constant of small integers: folded from numbers in the file. */
-static void integers(struct ob *b, const char *name, const char *values, moire_dtype type) {
-    char wide[24];
-    snprintf(wide, sizeof wide, "%s_wide", name);
-    ob_int64s(b, wide, values);
-    ob_node(b, "Cast", wide, name);
-    ob_int(b, "to", type);
-}
-
 /* Random ones around `zero`, in steps of 1/100. */
 static void weights(struct ob *b, const char *name, const char *shape, const char *zero) {
     char real[24], in[64];
@@ -38,12 +29,12 @@ static void begin(struct ob *b, int dtype, const char *shape) {
     ob_scalar(b, "xs", 0.02f);
     ob_scalar(b, "ws", 0.01f);
     ob_scalar(b, "ys", 0.4123f); /* few sums lie just between two steps */
-    integers(b, "u0", "0", MOIRE_U8);
-    integers(b, "u7", "7", MOIRE_U8);
-    integers(b, "u128", "128", MOIRE_U8);
-    integers(b, "u255", "255", MOIRE_U8);
-    integers(b, "i0", "0", MOIRE_I8);
-    integers(b, "i5", "-5", MOIRE_I8);
+    ob_integers(b, "u0", "0", MOIRE_U8);
+    ob_integers(b, "u7", "7", MOIRE_U8);
+    ob_integers(b, "u128", "128", MOIRE_U8);
+    ob_integers(b, "u255", "255", MOIRE_U8);
+    ob_integers(b, "i0", "0", MOIRE_I8);
+    ob_integers(b, "i5", "-5", MOIRE_I8);
 }
 
 /* One scale, zero points on both sides; padding stands for zero. */
@@ -61,7 +52,7 @@ static void conv_of_channels(struct ob *b) {
                                      .015f, .012f, .01f,  .005f, .01f, .04f, .01f, .02f};
     begin(b, MOIRE_I8, "1,16,10,7");
     ob_floats(b, "many", "16", scales);
-    integers(b, "bias", "100,-2000,3,0,5,70,-80,900,1,2,3,-4000,5,6,7,8", MOIRE_I32);
+    ob_integers(b, "bias", "100,-2000,3,0,5,70,-80,900,1,2,3,-4000,5,6,7,8", MOIRE_I32);
     weights(b, "w", "16,1,3,3", "i0");
     ob_node(b, "QLinearConv", "x xs i5 w many i0 ys i5 bias", "y");
     ob_int(b, "group", 16);
@@ -83,7 +74,7 @@ static void product_of_columns(struct ob *b) {
     static const float scales[5] = {.01f, .02f, .005f, .01f, .03f};
     begin(b, MOIRE_U8, "3,7,33");
     ob_floats(b, "many", "5", scales);
-    integers(b, "zeros", "0,3,-3,9,1", MOIRE_I8);
+    ob_integers(b, "zeros", "0,3,-3,9,1", MOIRE_I8);
     weights(b, "w", "33,5", "i0");
     ob_node(b, "QLinearMatMul", "x xs u128 w many zeros ys u7", "y");
     ob_output(b, "y");
@@ -165,23 +156,12 @@ static const struct quantized_case {
 
 /* --- running ------------------------------------------------------------------------------------------- */
 
-/* How far element i lies from what it should be, in what is allowed. */
-static double distance(const moire_tensor *got, const moire_tensor *want, size_t i) {
-    if (want->dtype == MOIRE_U8)
-        return abs(((const uint8_t *)got->data)[i] - ((const uint8_t *)want->data)[i]);
-    if (want->dtype == MOIRE_I8) return abs(((const int8_t *)got->data)[i] - ((const int8_t *)want->data)[i]);
-    if (want->dtype == MOIRE_I32)
-        return ((const int32_t *)got->data)[i] != ((const int32_t *)want->data)[i] ? 2 : 0;
-    double g = (double)((const float *)got->data)[i], w = (double)((const float *)want->data)[i];
-    return g == w ? 0 : fabs(g - w) / (4e-6 * fabs(w) + 4e-5);
-}
-
 static int differences(const char *what, const moire_tensor *got, const moire_tensor *want) {
     size_t element = mo_dtype_bytes(want->dtype), n = want->bytes / element, steps = 0;
     assert_int_equal(got->bytes, want->bytes);
     assert_int_equal(got->dtype, want->dtype);
     for (size_t i = 0; i < n; i++) {
-        double d = distance(got, want, i);
+        double d = ways_distance(got, want, i);
         if (!(d <= 1)) {
             print_error("%s: element %zu is %g off\n", what, i, d);
             return 1;

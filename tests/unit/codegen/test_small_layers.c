@@ -14,14 +14,6 @@
 
 /* --- graphs -------------------------------------------------------------------------------------------- */
 
-static void integers(struct ob *b, const char *name, const char *values, moire_dtype type) {
-    char wide[24];
-    snprintf(wide, sizeof wide, "%s_wide", name);
-    ob_int64s(b, wide, values);
-    ob_node(b, "Cast", wide, name);
-    ob_int(b, "to", type);
-}
-
 static void begin(struct ob *b, const char *shape) {
     ob_input(b, "in", MOIRE_F32, shape);
     ob_scalar(b, "hundredth", 0.01f);
@@ -29,12 +21,12 @@ static void begin(struct ob *b, const char *shape) {
     ob_scalar(b, "ws", 0.0101f);
     ob_scalar(b, "ys", 0.0423f);
     ob_scalar(b, "zs", 0.0317f);
-    integers(b, "u0", "0", MOIRE_U8);
-    integers(b, "u7", "7", MOIRE_U8);
-    integers(b, "u128", "128", MOIRE_U8);
-    integers(b, "u255", "255", MOIRE_U8);
-    integers(b, "i0", "0", MOIRE_I8);
-    integers(b, "i5", "-5", MOIRE_I8);
+    ob_integers(b, "u0", "0", MOIRE_U8);
+    ob_integers(b, "u7", "7", MOIRE_U8);
+    ob_integers(b, "u128", "128", MOIRE_U8);
+    ob_integers(b, "u255", "255", MOIRE_U8);
+    ob_integers(b, "i0", "0", MOIRE_I8);
+    ob_integers(b, "i5", "-5", MOIRE_I8);
 }
 
 /* `to` = what `from` stands for once it is rounded to 8 bits, "scale zero". */
@@ -159,7 +151,7 @@ static void channels(struct ob *b) {
     begin(b, "1,32,8,8");
     there_and_back(b, "in", "xs u7", "x");
     ob_floats(b, "many", "16", scales);
-    integers(b, "zeros", "0,1,-2,3,0,0,1,0,5,0,0,-4,0,0,2,0", MOIRE_I8);
+    ob_integers(b, "zeros", "0,1,-2,3,0,0,1,0,5,0,0,-4,0,0,2,0", MOIRE_I8);
     ob_random(b, "w_real", "16,32,1,1");
     ob_node(b, "QuantizeLinear", "w_real hundredth i0", "w_wide");
     ob_node(b, "DequantizeLinear", "w_wide many zeros", "w");
@@ -206,7 +198,7 @@ static void matmul(struct ob *b) {
 /* The range is found at run time, and so is the zero point; two products read one tensor. */
 static void dynamic(struct ob *b) {
     begin(b, "2,6,48");
-    integers(b, "many", "0,1,-2,3,0,0,1,0,5,0,0,-4,0,0,2,0,7", MOIRE_I8);
+    ob_integers(b, "many", "0,1,-2,3,0,0,1,0,5,0,0,-4,0,0,2,0,7", MOIRE_I8);
     ob_random(b, "w_real", "48,17");
     ob_node(b, "QuantizeLinear", "w_real hundredth i0", "w");
     ob_random(b, "v_real", "48,8");
@@ -283,14 +275,6 @@ static const struct small_case {
 
 /* --- running ------------------------------------------------------------------------------------------- */
 
-static double distance(const moire_tensor *got, const moire_tensor *want, size_t i) {
-    if (want->dtype == MOIRE_U8)
-        return abs(((const uint8_t *)got->data)[i] - ((const uint8_t *)want->data)[i]);
-    if (want->dtype == MOIRE_I8) return abs(((const int8_t *)got->data)[i] - ((const int8_t *)want->data)[i]);
-    double g = (double)((const float *)got->data)[i], w = (double)((const float *)want->data)[i];
-    return g == w ? 0 : fabs(g - w) / (4e-6 * fabs(w) + 4e-5);
-}
-
 /* A step where a sum lies between two of them; more where what is rounded was rounded before. */
 static int differences(const char *what, const moire_tensor *got, const moire_tensor *want) {
     size_t element = mo_dtype_bytes(want->dtype), n = want->bytes / element, steps = 0;
@@ -298,7 +282,7 @@ static int differences(const char *what, const moire_tensor *got, const moire_te
     assert_int_equal(got->bytes, want->bytes);
     assert_int_equal(got->dtype, want->dtype);
     for (size_t i = 0; i < n; i++) {
-        double d = distance(got, want, i), most = rounds && element == 1 ? 2 : 1;
+        double d = ways_distance(got, want, i), most = rounds && element == 1 ? 2 : 1;
         if (strstr(what, "matmul")) most = 3000; /* a step of the tensor between is so much of a sum */
         if (!(d <= most)) {
             print_error("%s: element %zu is %g off\n", what, i, d);

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include "tests/unit/codegen/used_memory.h"
 #include "tools/moire/verify/ways.h"
@@ -48,6 +49,16 @@ static void fill(struct ob *b, const struct mo_graph *g, bool special, moire_ten
                                                                       : (float)(seed >> 40) / 4194304.0f - 2;
         }
     }
+}
+
+double ways_distance(const moire_tensor *got, const moire_tensor *want, size_t i) {
+    if (want->dtype == MOIRE_U8)
+        return abs(((const uint8_t *)got->data)[i] - ((const uint8_t *)want->data)[i]);
+    if (want->dtype == MOIRE_I8) return abs(((const int8_t *)got->data)[i] - ((const int8_t *)want->data)[i]);
+    if (want->dtype == MOIRE_I32)
+        return ((const int32_t *)got->data)[i] != ((const int32_t *)want->data)[i] ? 2 : 0;
+    double g = (double)((const float *)got->data)[i], w = (double)((const float *)want->data)[i];
+    return g == w ? 0 : fabs(g - w) / (4e-6 * fabs(w) + 4e-5);
 }
 
 int ways_check(struct ob *b, const char *name, bool special, ways_differ *differ) {

@@ -12,6 +12,9 @@ struct mo_graph *ways_graph(struct ob *b, bool passes, bool layout);
 struct mo_graph *ways_graph_of(struct ob *b, const struct mo_frontend_options *options);
 /* How many of two tensors' differences count, said on standard error. */
 typedef int ways_differ(const char *what, const moire_tensor *got, const moire_tensor *want);
+/* How far element i lies from what it should be, in what is allowed: a step of 8-bit numbers, rounding of
+ * floats, nothing of int32. */
+double ways_distance(const moire_tensor *got, const moire_tensor *want, size_t i);
 /* The sum over all ways and outputs, on random inputs; `special`: among them infinities, NaN, denormals. */
 int ways_check(struct ob *b, const char *name, bool special, ways_differ *differ);
 #endif
