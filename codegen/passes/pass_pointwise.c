@@ -6,7 +6,7 @@
  * all that leaves the group is its last result.  What a conv or matrix product has taken into its epilogue is
  * gone by now.  A single operator is left to kernels of its own where there are any. */
 #include <string.h>
-#include "codegen/passes/passes.h"
+#include "codegen/passes/quantizer.h"
 #include "runtime/ops/fused.h"
 #include "runtime/ops/op.h"
 
@@ -64,23 +64,19 @@ static bool good_types(const struct mo_graph *g, const struct mo_node *node, enu
 
 /* QuantizeLinear and DequantizeLinear with one scale and zero point for the tensor, both constants. */
 static bool quantizer_of(const struct mo_graph *g, const struct mo_node *node, enum mo_fused_op *op,
-                         float *scale, float *zero) {
-    bool back = mo_is(node, "DequantizeLinear");
-    if (!back && !mo_is(node, "QuantizeLinear")) return false;
-    const struct mo_tensor *small = back ? mo_node_in(g, node, 0) : mo_node_out(g, node, 0);
-    const struct mo_tensor *z = mo_node_in(g, node, 2);
-    if (!small || !mo_scalar(g, node->in[1], scale) || mo_attr_int(node, "block_size", 0)) return false;
-    if (z && (!z->data || z->dtype != small->dtype || mo_shape_count(&z->shape) != 1)) return false;
-    *zero = !z                         ? 0
-            : small->dtype == MOIRE_I8 ? (float)*(const int8_t *)z->data
-                                       : (float)*(const uint8_t *)z->data;
-    *op = back ? MO_FUSED_DEQUANTIZE : small->dtype == MOIRE_I8 ? MO_FUSED_QUANTIZE_I8 : MO_FUSED_QUANTIZE_U8;
-    return small->dtype == MOIRE_I8 || small->dtype == MOIRE_U8;
+                         struct mo_quantizer *q) {
+    if (mo_quantizer_of(g, node, "DequantizeLinear", q))
+        *op = MO_FUSED_DEQUANTIZE;
+    else if (mo_quantizer_of(g, node, "QuantizeLinear", q))
+        *op = q->dtype == MOIRE_I8 ? MO_FUSED_QUANTIZE_I8 : MO_FUSED_QUANTIZE_U8;
+    else
+        return false;
+    return true;
 }
 
 static bool operator_of(const struct mo_graph *g, const struct mo_node *node, enum mo_fused_op *op) {
-    float scale, zero;
-    if (quantizer_of(g, node, op, &scale, &zero)) return true;
+    struct mo_quantizer q;
+    if (quantizer_of(g, node, op, &q)) return true;
     if (mo_is(node, "Cast")) {
         int64_t to = mo_attr_int(node, "to", 0);
         *op = to == MOIRE_BOOL ? MO_FUSED_TO_BOOL : MO_FUSED_TO_FLOAT;
@@ -222,7 +218,10 @@ static int emit_node(const struct group *s, struct program *p, const struct mo_n
     enum mo_fused_op op;
     operator_of(s->g, node, &op);
     if (mo_fused_quantizes(op)) {
-        quantizer_of(s->g, node, &op, &p->params[(size_t)2 * p->n], &p->params[(size_t)2 * p->n + 1]);
+        struct mo_quantizer q;
+        quantizer_of(s->g, node, &op, &q);
+        p->params[(size_t)2 * p->n] = q.scale;
+        p->params[(size_t)2 * p->n + 1] = (float)q.zero;
         return emit(p, op, arg[0], -1, -1);
     }
     if (op == MO_FUSED_ACTIVATION) return emit_activation(p, &node->fuse, arg[0]);

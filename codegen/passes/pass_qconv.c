@@ -76,22 +76,12 @@ static void find_next(const struct mo_graph *g, const struct mo_node *node, stru
     m->after = next && mo_quantizer_of(g, next, "QuantizeLinear", &m->y) ? next : NULL;
 }
 
-static int set_number(struct mo_graph *g, struct mo_node *node, const char *name, int64_t i,
-                      moire_error *err) {
-    struct mo_attr *attr = mo_node_add_attr(g, node, name, MO_ATTR_INT);
-    if (!attr) return mo_no_memory(err);
-    attr->i = i;
-    return MOIRE_OK;
-}
-
 static int set_attributes(struct mo_graph *g, struct mo_node *node, const struct match *m, moire_error *err) {
-    int rc = set_number(g, node, "x_zero", m->x.zero, err);
-    if (!rc) rc = set_number(g, node, "to", m->after ? m->y.dtype : MOIRE_F32, err);
-    if (rc || !m->after) return rc;
-    struct mo_attr *scale = mo_node_add_attr(g, node, "y_scale", MO_ATTR_FLOAT);
-    if (!scale) return mo_no_memory(err);
-    scale->f = m->y.scale;
-    return set_number(g, node, "y_zero", m->y.zero, err);
+    int rc = mo_set_int(g, node, "x_zero", m->x.zero, err);
+    if (!rc) rc = mo_set_int(g, node, "to", m->after ? m->y.dtype : MOIRE_F32, err);
+    if (!rc && m->after) rc = mo_set_float(g, node, "y_scale", m->y.scale, err);
+    if (!rc && m->after) rc = mo_set_int(g, node, "y_zero", m->y.zero, err);
+    return rc;
 }
 
 static int rewrite(struct mo_graph *g, struct mo_node *conv, const struct match *m, moire_error *err) {

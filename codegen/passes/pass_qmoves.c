@@ -66,14 +66,11 @@ static int mean(struct mo_graph *g, struct mo_node *node, moire_error *err) {
         return MOIRE_OK;
     if (!op || node->n_out != 1 || g->tensors[node->out[0]]->dynamic || g->tensors[x.from]->shape.rank < 3)
         return MOIRE_OK;
-    struct mo_attr *zero = mo_node_add_attr(g, node, "x_zero", MO_ATTR_INT);
-    if (zero) zero->i = x.zero;
-    struct mo_attr *scale = zero ? mo_node_add_attr(g, node, "x_scale", MO_ATTR_FLOAT) : NULL;
-    if (!scale) return mo_no_memory(err);
-    scale->f = x.scale;
+    int rc = mo_set_int(g, node, "x_zero", x.zero, err);
+    if (!rc) rc = mo_set_float(g, node, "x_scale", x.scale, err);
     node->op_type = op->name, node->domain = op->domain, node->op = op;
     node->in[0] = x.from;
-    return MOIRE_OK;
+    return rc;
 }
 
 int mo_pass_quantized_moves(struct mo_graph *g, moire_error *err) {

@@ -64,11 +64,7 @@ static int floats(struct rewrite *w, const char *op, int a, int b, int c, const 
 
 static void set_type(struct rewrite *w, const char *attribute, int64_t value) {
     if (w->rc) return;
-    struct mo_attr *attr = mo_node_add_attr(w->g, w->g->nodes[w->g->n_nodes - 1], attribute, MO_ATTR_INT);
-    if (attr)
-        attr->i = value;
-    else
-        w->rc = mo_no_memory(w->err);
+    w->rc = mo_set_int(w->g, w->g->nodes[w->g->n_nodes - 1], attribute, value, w->err);
 }
 
 static int cast(struct rewrite *w, int from) {
@@ -241,11 +237,8 @@ static bool small_product(struct rewrite *w, struct mo_node *node, const struct 
     node->n_in = zero ? MO_QCONV_INPUTS : MO_QCONV_BIAS;
     node->op_type = "QMatMul", node->domain = "moire", node->op = mo_op_find("QMatMul", "moire");
     node->out[0] = result;
-    struct mo_attr *x_zero = mo_node_add_attr(g, node, "x_zero", MO_ATTR_INT);
-    if (x_zero) x_zero->i = 0;
-    struct mo_attr *to = x_zero ? mo_node_add_attr(g, node, "to", MO_ATTR_INT) : NULL;
-    if (to) to->i = MOIRE_F32;
-    if (!to) w->rc = mo_no_memory(w->err);
+    w->rc = mo_set_int(g, node, "x_zero", 0, w->err); /* queries bring it */
+    if (!w->rc) w->rc = mo_set_int(g, node, "to", MOIRE_F32, w->err);
     return true;
 }
 

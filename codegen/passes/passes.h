@@ -104,6 +104,8 @@ void mo_drop_constant(struct mo_graph *g, int id);
 /* Sets or adds an attribute. */
 int mo_set_ints(struct mo_graph *g, struct mo_node *node, const char *name, const int64_t *values, int n,
                 moire_error *err);
+int mo_set_int(struct mo_graph *g, struct mo_node *node, const char *name, int64_t value, moire_error *err);
+int mo_set_float(struct mo_graph *g, struct mo_node *node, const char *name, float value, moire_error *err);
 int mo_set_string(struct mo_graph *g, struct mo_node *node, const char *name, const char *value,
                   moire_error *err);
 int mo_no_memory(moire_error *err);

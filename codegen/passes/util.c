@@ -103,6 +103,20 @@ int mo_set_ints(struct mo_graph *g, struct mo_node *node, const char *name, cons
     return MOIRE_OK;
 }
 
+int mo_set_int(struct mo_graph *g, struct mo_node *node, const char *name, int64_t value, moire_error *err) {
+    struct mo_attr *attr = slot(g, node, name, MO_ATTR_INT);
+    if (!attr) return mo_no_memory(err);
+    attr->i = value;
+    return MOIRE_OK;
+}
+
+int mo_set_float(struct mo_graph *g, struct mo_node *node, const char *name, float value, moire_error *err) {
+    struct mo_attr *attr = slot(g, node, name, MO_ATTR_FLOAT);
+    if (!attr) return mo_no_memory(err);
+    attr->f = value;
+    return MOIRE_OK;
+}
+
 int mo_set_string(struct mo_graph *g, struct mo_node *node, const char *name, const char *value,
                   moire_error *err) {
     struct mo_attr *attr = slot(g, node, name, MO_ATTR_STRING);

@@ -190,6 +190,15 @@ struct mo_pool_params {
     struct mo_padding padding;
 };
 
+/* First tap and one past the last whose input coordinate lies in [0, size). */
+static inline void mo_clip_taps(int64_t start, int64_t taps, int64_t dilation, int64_t size, int64_t *lo,
+                                int64_t *hi) {
+    *lo = start < 0 ? (-start + dilation - 1) / dilation : 0;
+    *hi = start >= size ? 0 : (size - start + dilation - 1) / dilation;
+    if (*hi > taps) *hi = taps;
+    if (*lo > *hi) *lo = *hi;
+}
+
 /* mean_bytes: y = (mean of x - zero) * scale over planes of bytes, [channels][area] (lanes 1) or
  * [blocks][area][16].  unit = (image, channel or block). */
 struct mo_mean_params {

@@ -6,22 +6,13 @@
 #include "variants/simd/simd.h"
 #include "variants/simd/vec.h"
 
-/* First tap and one past the last whose input coordinate lies in [0, size). */
-static inline void clip(int64_t start, int64_t taps, int64_t dilation, int64_t size, int64_t *lo,
-                        int64_t *hi) {
-    *lo = start < 0 ? (-start + dilation - 1) / dilation : 0;
-    *hi = start >= size ? 0 : (size - start + dilation - 1) / dilation;
-    if (*hi > taps) *hi = taps;
-    if (*lo > *hi) *lo = *hi;
-}
-
 /* Elements an average divides by: taps inside the input, or inside the padded input. */
 static float divisor(const struct mo_pool_params *p, int64_t y0, int64_t x0, int64_t inside) {
     if (!p->include_pad) return (float)(inside ? inside : 1);
     int64_t lo, hi, rows, columns;
-    clip(y0 + p->pt, p->kh, p->dh, p->h + p->pt + p->pb, &lo, &hi);
+    mo_clip_taps(y0 + p->pt, p->kh, p->dh, p->h + p->pt + p->pb, &lo, &hi);
     rows = hi - lo;
-    clip(x0 + p->pl, p->kw, p->dw, p->w + p->pl + p->pr, &lo, &hi);
+    mo_clip_taps(x0 + p->pl, p->kw, p->dw, p->w + p->pl + p->pr, &lo, &hi);
     columns = hi - lo;
     return rows > 0 && columns > 0 ? (float)(rows * columns) : 1.0f;
 }
@@ -103,7 +94,7 @@ static inline __attribute__((always_inline)) void window_row(const struct mo_poo
                                                              const bool max, int64_t y0) {
     int64_t top, bottom, left, right, i = 0;
     int64_t first = (p->pl + p->sw - 1) / p->sw, last = (p->w + p->pl - (p->kw - 1) * p->dw - 1) / p->sw + 1;
-    clip(y0, p->kh, p->dh, p->h, &top, &bottom);
+    mo_clip_taps(y0, p->kh, p->dh, p->h, &top, &bottom);
     join_rows(p, x, line, max, y0, top, bottom);
     if (last > p->ow) last = p->ow;
     bool quick = (p->kw == 2 || p->kw == 3) && p->w + p->pl > (p->kw - 1) * p->dw && first < last;
@@ -119,7 +110,7 @@ static inline __attribute__((always_inline)) void window_row(const struct mo_poo
             continue;
         }
         int64_t x0 = i * p->sw - p->pl;
-        clip(x0, p->kw, p->dw, p->w, &left, &right);
+        mo_clip_taps(x0, p->kw, p->dw, p->w, &left, &right);
         float scale = max ? 1.0f : 1.0f / divisor(p, y0, x0, (bottom - top) * (right - left));
         join_taps(p, line, y + i * lanes, lanes, max, x0, left, right, scale);
         i++;

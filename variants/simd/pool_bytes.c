@@ -9,18 +9,10 @@ static inline __attribute__((always_inline)) uint8_t larger(uint8_t a, uint8_t b
     return a > b ? a : b;
 }
 
-/* First tap and one past the last that lie in [0, size). */
-static void clip(int64_t start, int64_t taps, int64_t dilation, int64_t size, int64_t *lo, int64_t *hi) {
-    *lo = start < 0 ? (-start + dilation - 1) / dilation : 0;
-    *hi = start >= size ? 0 : (size - start + dilation - 1) / dilation;
-    if (*hi > taps) *hi = taps;
-    if (*lo > *hi) *lo = *hi;
-}
-
 static void join_rows(const struct mo_pool_params *p, const uint8_t *x, uint8_t *restrict line, int64_t y0) {
     const int64_t n = p->w * p->lanes;
     int64_t lo, hi;
-    clip(y0, p->kh, p->dh, p->h, &lo, &hi);
+    mo_clip_taps(y0, p->kh, p->dh, p->h, &lo, &hi);
     memset(line, 0, (size_t)n);
     for (int64_t k = lo; k < hi; k++) {
         const uint8_t *row = x + (y0 + k * p->dh) * n;
@@ -34,7 +26,7 @@ join_line(const struct mo_pool_params *p, const uint8_t *line, uint8_t *y, const
     for (int64_t i = 0; i < p->ow; i++) {
         uint8_t most[16] = {0};
         int64_t x0 = i * p->sw - p->pl, lo, hi;
-        clip(x0, p->kw, p->dw, p->w, &lo, &hi);
+        mo_clip_taps(x0, p->kw, p->dw, p->w, &lo, &hi);
         for (int64_t k = lo; k < hi; k++) {
             uint8_t tap[16];
             memcpy(tap, line + (x0 + k * p->dw) * lanes, (size_t)lanes);
