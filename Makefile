@@ -4,7 +4,7 @@
 #   library   runtime/*/*.c runtime/gpu/{lower,child}/*.c codegen/{.,import,passes}/*.c variants/*.c variants/generic/*.c
 #   tiles     emitted micro-kernels, once for every ISA level and every set with a dot product of bytes ($(DOTS))
 #   simd      variants/simd/*.c, compiled once for every ISA level (-DMO_ISA_<LEVEL>)
-#   tool      codegen/{family,emit,search,compile,tune}/*.c models/*.c bench/*/*.c serve/*.c serve/*/*.c tools/moire/*.c
+#   tool      codegen/{family,emit,search,compile,tune,quantize}/*.c models/*.c bench/*/*.c serve/*.c serve/*/*.c tools/moire/*.c
 #             tools/moire/*/*.c
 #   tests     tests/unit/*/test_*.c: one cmocka program each, build/tests/test_*
 B        ?= build
@@ -27,7 +27,8 @@ LDLIBS   += -lprotobuf-c -lhwloc -ljansson -ldl -lpthread -lm
 
 LIB_SRC  := $(wildcard runtime/*/*.c runtime/gpu/lower/*.c runtime/gpu/child/*.c codegen/*.c codegen/import/*.c codegen/passes/*.c variants/*.c variants/generic/*.c)
 SIMD_SRC := $(wildcard variants/simd/*.c)
-GEN_SRC  := $(wildcard codegen/family/*.c codegen/emit/*.c codegen/search/*.c codegen/compile/*.c codegen/tune/*.c)
+GEN_SRC  := $(wildcard codegen/family/*.c codegen/emit/*.c codegen/search/*.c codegen/compile/*.c codegen/tune/*.c \
+             codegen/quantize/*.c)
 TOOL_SRC := $(filter-out bench/peers/%,$(wildcard models/*.c bench/*/*.c serve/*.c serve/*/*.c tools/moire/*.c tools/moire/*/*.c))
 TEST_SRC := $(wildcard tests/unit/*/test_*.c)
 HELP_SRC := $(filter-out $(TEST_SRC),$(wildcard tests/unit/*/*.c))

@@ -53,8 +53,8 @@ static void unpack_free(void *self, void *p) {
     (void)p;
 }
 
-static int unpack(const struct mo_env *env, struct mo_region *region, const void *bytes, size_t n,
-                  Onnx__ModelProto **model, moire_error *err) {
+int mo_unpack_model(const struct mo_env *env, struct mo_region *region, const void *bytes, size_t n,
+                    Onnx__ModelProto **model, moire_error *err) {
     if (!n) return mo_fail(err, MOIRE_EFORMAT, "the file is empty");
     int rc = mo_wire_check(&env->limits, &onnx__model_proto__descriptor, bytes, n, err);
     if (rc) return rc;
@@ -132,7 +132,8 @@ static int parse(const struct mo_env *env, const void *bytes, size_t n, uint8_t 
     *out = NULL;
     struct mo_graph *g = mo_graph_create(env);
     Onnx__ModelProto *model = NULL;
-    int rc = g ? unpack(env, g->region, bytes, n, &model, err) : mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    int rc = g ? mo_unpack_model(env, g->region, bytes, n, &model, err)
+               : mo_fail(err, MOIRE_ENOMEM, "out of memory");
     mo_free(env, owned);
     if (!options) options = &none;
     if (g) g->exact = options->exact;

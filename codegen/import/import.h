@@ -47,6 +47,10 @@ int mo_read_file(const struct mo_env *env, const char *path, uint8_t **bytes, si
 int mo_read_external(const struct mo_import *im, const Onnx__TensorProto *tensor, const char *what, void *out,
                      int64_t bytes);
 
+/* ../frontend.c: checks the bytes and unpacks them into the region, which owns all of the message. */
+int mo_unpack_model(const struct mo_env *env, struct mo_region *region, const void *bytes, size_t n,
+                    Onnx__ModelProto **model, moire_error *err);
+
 /* import_tensor.c: the one function that reads tensors.  Strings give dtype MOIRE_STRING and no data.
  * `what` names the owner for messages, e.g. "initializer 'w'". */
 int mo_read_tensor(const struct mo_import *im, const Onnx__TensorProto *tensor, const char *what,

@@ -14,6 +14,7 @@ const struct mo_verb *const mo_verbs[] = {
     &mo_verb_top,
     &mo_verb_inspect,
     &mo_verb_check_model,
+    &mo_verb_quantize,
     &mo_verb_compile,
     &mo_verb_tune,
     &mo_verb_front,

@@ -31,12 +31,13 @@
 #define SCENARIO    (ON(SERVE) | ON(SIM) | TABULATES | ON(CAPACITY) | ON(FIDELITY))
 #define ON_A_DEVICE (ON(SERVE) | ON(PROFILE) | ON(CHECK_DEVICE))
 #define IMPORTS     (COMPILES | ON(FRONT) | ON(RUN) | ON(INSPECT) | ON(CHECK_MODEL))
+#define QUANTIZES   ON(QUANTIZE)
 #define PROXIES     (ON(PROXY_MEASURE) | ON(PROXY_FIT))
 #define ALL         (~UINT64_C(0))
 
 static const struct mo_flag rows[] = {
     /* --- models and their inputs --- */
-    {"--shape", "NAME=d,d,...", IMPORTS, TO(shapes),
+    {"--shape", "NAME=d,d,...", IMPORTS | QUANTIZES, TO(shapes),
      "shape of an input that the file leaves open; may be given again for another"},
     {"--shape", "NAME=d,d,...", ALONE | ON(PROFILE) | ON(CHECK_DEVICE), TO(shapes),
      "shape of an input that the file leaves open; may be given again", .room = MO_BENCH_MAX_INPUTS},
@@ -47,6 +48,7 @@ static const struct mo_flag rows[] = {
     {"--data", "DIR", ON(CHECK_MODEL), TO(data),
      "runs on input_K.pb (or <input name>.npy) and compares with output_K.pb (or <output name>.npy), as the "
      "ONNX backend tests do"},
+    {"--data", "DIR", QUANTIZES, TO(data), "samples to find ranges on; without it inputs are drawn"},
     {"--det", "FILE", ON(OCR) | ON(ZOO_REPOSITORY), TO(detector), "the detector (ONNX)", .needed = ON(OCR)},
     {"--cls", "FILE", ON(OCR) | ON(ZOO_REPOSITORY), TO(classifier), "the orientation classifier (ONNX)",
      .needed = ON(OCR)},
@@ -84,6 +86,34 @@ static const struct mo_flag rows[] = {
     {"--isa", "LEVEL", COMPILES, TO(isa), "instruction set of the kernels; what the machine has by default",
      .choices = "base avx2 avx512 neon"},
     {"--isa", "LEVEL", ON(RUN), TO(isa), "at most this instruction set", .choices = "base avx2 avx512 neon"},
+
+    /* --- quantization --- */
+    {"--method", "M", QUANTIZES, TO(method), "what of a tensor's values 8 bits cover", .initial = "minmax",
+     .choices = "minmax percentile entropy"},
+    {"--per-channel", NULL, QUANTIZES, TO(per_channel),
+     "one scale for each output channel of weights, as by default"},
+    {"--per-tensor", NULL, QUANTIZES, TO(per_tensor), "one scale for all weights of a layer"},
+    {"--keep", "LAYER,...", QUANTIZES, TO(keep),
+     "layers that stay float32, by the name of the node or its output"},
+    {"--tolerance", "T", QUANTIZES, TO(tolerance),
+     "what outputs may differ by, relative to their size; the costliest layers stay float32 until it is so",
+     .initial = "0.1", .least = 0, .most = MO_FLAG_UNBOUNDED},
+    {"--samples", "N", QUANTIZES, TO(samples), "at most so many samples", .initial = "100", .least = 1,
+     .most = 100000},
+    {"--equalize", NULL, QUANTIZES, TO(equalize),
+     "scales channels between convolutions first, so that filters use their ranges alike; for --per-tensor"},
+    {"--no-bias-correction", NULL, QUANTIZES, TO(no_bias_correction),
+     "leaves the mean error of rounded weights in the results"},
+    {"--reduce-range", NULL, QUANTIZES, TO(reduce_range),
+     "weights of 7 bits, for other runtimes on processors without VNNI, whose sums of two products may "
+     "overflow"},
+    {"--portable", NULL, QUANTIZES, TO(portable),
+     "conversions before every activation but Relu and Clip: ONNX Runtime needs them to compute in int8"},
+    {"--image-mean", "R,G,B", QUANTIZES, TO(image_mean),
+     "taken off images, whose pixels are 0 to 1; ImageNet's by default", .least = -1000, .most = 1000,
+     .room = 3},
+    {"--image-deviation", "R,G,B", QUANTIZES, TO(image_deviation),
+     "images are divided by it; ImageNet's by default", .least = 1e-6, .most = 1000, .room = 3},
 
     /* --- compilation --- */
     {"--threads", "N", COMPILES, TO(threads), "compilers that run at a time; all allowed cores by default",
@@ -330,8 +360,8 @@ static const struct mo_flag rows[] = {
     {"--seed", "K,...", SCENARIO & ~TABULATES, TO(seeds),
      "seeds of the arrivals, 1 by default; every system gets the same arrivals", .most = 9000000000000000,
      .room = MO_BENCH_MAX_SEEDS},
-    {"--seed", "S", ON(RUN) | ON(CHECK_MODEL), TO(seed), "seed of generated inputs", .initial = "1",
-     .most = MO_FLAG_UNBOUNDED},
+    {"--seed", "S", ON(RUN) | ON(CHECK_MODEL) | QUANTIZES, TO(seed), "seed of generated inputs",
+     .initial = "1", .most = MO_FLAG_UNBOUNDED},
     {"--seed", "S", ON(ZOO_BUILD), TO(seed), "seed of the weights; the same seed gives the same file",
      .initial = "1", .most = MO_FLAG_UNBOUNDED},
     {"--seed", "S", ON(PLANS), TO(seed), "seed of the models whose plans are timed", .initial = "1",
@@ -442,7 +472,8 @@ static const struct mo_flag rows[] = {
     {"--record", "FILE", ON(SERVE), TO(record), "the trace of moire's last run, for `moire whatif`",
      .names = MO_NAMES_OUTPUT},
     {"--report", "FILE.html",
-     ON(SERVE) | ON(SIM) | TABULATES | ON(PLANS) | ON(INSS) | ON(WATTWISER) | ON(FLEXY) | ON(REPORT),
+     ON(SERVE) | ON(SIM) | TABULATES | ON(PLANS) | ON(INSS) | ON(WATTWISER) | ON(FLEXY) | ON(REPORT) |
+         QUANTIZES,
      TO(report), "a self-contained page with plots", .names = MO_NAMES_OUTPUT},
     {"--trace", "FILE.json", ON(SERVE) | ON(REPORT), TO(trace),
      "the timeline as a Chrome trace (opens in Perfetto)", .names = MO_NAMES_OUTPUT},
@@ -463,6 +494,8 @@ static const struct mo_flag rows[] = {
      .names = MO_NAMES_OUTPUT_FOLDER, .other = "-o"},
     {"--output", "PATH", ON(ZOO_BUILD), TO(output), "file to write; a folder for `all`",
      .needed = ON(ZOO_BUILD), .other = "-o"},
+    {"--output", "OUT.onnx", QUANTIZES, TO(output), "the model", .needed = QUANTIZES,
+     .names = MO_NAMES_OUTPUT, .other = "-o"},
     {"--output", "FILE", PROXIES, TO(output),
      "where the samples or the proxy go; the runtime takes the proxy: `moire bench serve --proxy`, "
      "config.proxy of an embedding",
@@ -482,7 +515,7 @@ static const struct mo_flag rows[] = {
     {"--json", NULL, ALL & ~ON(RUNNER), TO(json), "the result as JSON on standard output"},
     {"--quiet", NULL,
      ALONE | SCENARIO | ON(MACHINE) | ON(PLANS) | ON(INSS) | ON(WATTWISER) | ON(FLEXY) | ON(REPORT) |
-         ON(TRAIN),
+         ON(TRAIN) | QUANTIZES,
      TO(quiet), "no progress on standard error"},
 };
 
