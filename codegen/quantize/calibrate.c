@@ -145,8 +145,9 @@ static void make_tallies(struct work *w, const struct mo_qlayers *layers) {
 }
 
 int mo_quantize_calibrate(struct mo_edit *e, const struct mo_qlayers *layers, struct mo_points *points,
-                 const struct mo_samples *samples, enum mo_range_method method,
-                 const struct mo_quantize_progress *progress, struct mo_qrange *range, int64_t *n_bad) {
+                          const struct mo_samples *samples, enum mo_range_method method,
+                          const struct mo_quantize_progress *progress, struct mo_qrange *range,
+                          int64_t *n_bad) {
     struct mo_edit copy;
     struct work w = {.e = e, .points = points};
     uint8_t *bytes = NULL;
@@ -195,7 +196,7 @@ static int cut(struct mo_edit *e, int id, struct mo_qrange *r) {
 }
 
 int mo_quantize_by_norms(struct mo_edit *e, const struct mo_norm_list *norms, const struct mo_points *points,
-                          struct mo_qrange *range) {
+                         struct mo_qrange *range) {
     int n = 0;
     for (size_t k = 0; k < norms->n; k++) {
         struct mo_qrange r = {.known = true};

@@ -54,7 +54,8 @@ static bool fold(struct mo_edit *e, Onnx__NodeProto *norm, struct mo_norm_facts 
     if (!conv) return false;
     for (size_t i = 0; i < 4; i++)
         if (!(of[i] = mo_edit_floats(e, mo_edit_input(norm, i + 1), &n[i])) || n[i] != n[0]) return false;
-    float *w = own_floats(e, conv, 1, &size), *bias = w && n[0] > 0 && size % n[0] == 0 ? own_bias(e, conv, n[0]) : NULL;
+    float *w = own_floats(e, conv, 1, &size),
+          *bias = w && n[0] > 0 && size % n[0] == 0 ? own_bias(e, conv, n[0]) : NULL;
     float *about = mo_edit_memory(e, 2 * (size_t)n[0] * sizeof *about);
     const float epsilon = mo_edit_float(norm, "epsilon", 1e-5f);
     if (!bias || !about) return false;
@@ -103,13 +104,18 @@ static bool find_pair(struct mo_edit *e, Onnx__NodeProto *second, struct pair *p
     p->first = sole_conv(e, mo_edit_is(relu, "Relu") ? mo_edit_input(relu, 0) : x->name);
     if (!p->first || !(p->w1 = own_floats(e, p->first, 1, &n1)) || !(p->w2 = own_floats(e, second, 1, &n2)))
         return false;
-    const Onnx__TensorProto *t1 = mo_edit_value(e, p->first->input[1]) ? mo_edit_value(e, p->first->input[1])->constant : NULL,
-                            *t2 = mo_edit_value(e, second->input[1]) ? mo_edit_value(e, second->input[1])->constant : NULL;
+    const Onnx__TensorProto *t1 = mo_edit_value(e, p->first->input[1])
+                                      ? mo_edit_value(e, p->first->input[1])->constant
+                                      : NULL,
+                            *t2 = mo_edit_value(e, second->input[1])
+                                      ? mo_edit_value(e, second->input[1])->constant
+                                      : NULL;
     if (!t1 || !t2 || t1->n_dims < 3 || t2->n_dims < 3) return false;
     p->channels = t1->dims[0];
     p->out2 = t2->dims[0], p->in2 = t2->dims[1];
     const int64_t groups = mo_edit_int(second, "group", 1);
-    if (p->channels <= 0 || p->out2 <= 0 || groups <= 0 || p->in2 * groups != p->channels || p->out2 % groups) return false;
+    if (p->channels <= 0 || p->out2 <= 0 || groups <= 0 || p->in2 * groups != p->channels || p->out2 % groups)
+        return false;
     p->out1 = n1 / p->channels, p->k2 = n2 / (p->out2 * p->in2);
     p->b1 = own_bias(e, p->first, p->channels);
     return p->b1;

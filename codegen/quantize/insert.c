@@ -11,7 +11,7 @@ struct work {
     struct mo_edit *e;
     const struct mo_insertion *in;
     struct mo_edit_nodes nodes;
-    const char **converted; /* by value: the dequantized tensor of a point, or NULL */
+    const char **converted;         /* by value: the dequantized tensor of a point, or NULL */
     const struct mo_qlayer **layer; /* by node */
 };
 
@@ -48,8 +48,10 @@ static void put_point(struct work *w, const char *name) {
     const char *zero = mo_edit_constant(e, mo_edit_text(e, "%s_zero_point", name), MOIRE_U8, NULL, 0, &z);
     if (e->rc) return;
     mo_qrange_steps(range->lo, range->hi, s, z);
-    const char *q = convert(w, "QuantizeLinear", name, scale, zero, -1, mo_edit_text(e, "%s_quantized", name));
-    w->converted[id] = convert(w, "DequantizeLinear", q, scale, zero, -1, mo_edit_text(e, "%s_dequantized", name));
+    const char *q =
+        convert(w, "QuantizeLinear", name, scale, zero, -1, mo_edit_text(e, "%s_quantized", name));
+    w->converted[id] =
+        convert(w, "DequantizeLinear", q, scale, zero, -1, mo_edit_text(e, "%s_dequantized", name));
 }
 
 /* --- layers --- */
@@ -76,7 +78,8 @@ static bool filter_of(struct mo_edit *e, const Onnx__NodeProto *node, const stru
 }
 
 /* One scale an output; all the same unless per_channel.  A bias that would leave int32 makes it larger. */
-static void scales_of(const struct work *w, const struct filter *f, const float *bias, float x_scale, float *scale) {
+static void scales_of(const struct work *w, const struct filter *f, const float *bias, float x_scale,
+                      float *scale) {
     const float levels = w->in->narrow ? NARROW : FULL;
     float all = 0;
     for (int64_t o = 0; o < f->outputs; o++) {
@@ -105,7 +108,8 @@ static void round_weights(const struct work *w, const struct filter *f, const On
         for (int64_t k = 0; k < f->each; k++) {
             const int64_t at = o * f->stride + k * f->step, c = first + k / taps;
             q[at] = (int8_t)fminf(fmaxf(nearbyintf(f->w[at] / scale[o]), -levels), levels);
-            if (c < x->channels) drift[o] += ((double)q[at] * (double)scale[o] - (double)f->w[at]) * x->mean[c];
+            if (c < x->channels)
+                drift[o] += ((double)q[at] * (double)scale[o] - (double)f->w[at]) * x->mean[c];
         }
     }
 }
@@ -115,16 +119,19 @@ static const char *put_bias(struct work *w, const char *stem, const struct filte
     struct mo_edit *e = w->e;
     const int64_t n = f->outputs;
     void *q, *s, *z;
-    const char *values = mo_edit_constant(e, mo_edit_text(e, "%s_bias_quantized", stem), MOIRE_I32, &n, 1, &q);
+    const char *values =
+        mo_edit_constant(e, mo_edit_text(e, "%s_bias_quantized", stem), MOIRE_I32, &n, 1, &q);
     const char *scales = mo_edit_constant(e, mo_edit_text(e, "%s_bias_scale", stem), MOIRE_F32, &n, 1, &s);
-    const char *zeros = mo_edit_constant(e, mo_edit_text(e, "%s_bias_zero_point", stem), MOIRE_I32, &n, 1, &z);
+    const char *zeros =
+        mo_edit_constant(e, mo_edit_text(e, "%s_bias_zero_point", stem), MOIRE_I32, &n, 1, &z);
     for (int64_t o = 0; !e->rc && o < n; o++) {
         const float step = x_scale * scale[o];
         double b = ((bias ? (double)bias[o] : 0) - (w->in->correct_bias ? drift[o] : 0)) / (double)step;
         ((float *)s)[o] = step;
         ((int32_t *)q)[o] = (int32_t)fmin(fmax(nearbyint(b), -0x7fffffff), 0x7fffffff);
     }
-    return convert(w, "DequantizeLinear", values, scales, zeros, 0, mo_edit_text(e, "%s_bias_dequantized", stem));
+    return convert(w, "DequantizeLinear", values, scales, zeros, 0,
+                   mo_edit_text(e, "%s_bias_dequantized", stem));
 }
 
 static void put_layer(struct work *w, Onnx__NodeProto *node, const struct mo_qlayer *layer) {
@@ -144,8 +151,8 @@ static void put_layer(struct work *w, Onnx__NodeProto *node, const struct mo_qla
     const char *stem = node->output[0];
     const int64_t one = w->in->per_channel ? f.outputs : 1;
     void *q, *s, *z;
-    const char *values =
-        mo_edit_constant(e, mo_edit_text(e, "%s_weights_quantized", stem), MOIRE_I8, f.t->dims, (int)f.t->n_dims, &q);
+    const char *values = mo_edit_constant(e, mo_edit_text(e, "%s_weights_quantized", stem), MOIRE_I8,
+                                          f.t->dims, (int)f.t->n_dims, &q);
     const char *scales = mo_edit_constant(e, mo_edit_text(e, "%s_weights_scale", stem), MOIRE_F32, &one,
                                           w->in->per_channel, &s);
     const char *zeros = mo_edit_constant(e, mo_edit_text(e, "%s_weights_zero_point", stem), MOIRE_I8, &one,
@@ -156,7 +163,8 @@ static void put_layer(struct work *w, Onnx__NodeProto *node, const struct mo_qla
     memcpy(s, scale, (size_t)one * sizeof *scale);
     bool corrects = w->in->correct_bias && w->in->range[x].channels;
     mo_edit_set_input(e, node, 1,
-                      convert(w, "DequantizeLinear", values, scales, zeros, w->in->per_channel ? layer->axis : -1,
+                      convert(w, "DequantizeLinear", values, scales, zeros,
+                              w->in->per_channel ? layer->axis : -1,
                               mo_edit_text(e, "%s_weights_dequantized", stem)));
     if (takes_bias && (bias || corrects))
         mo_edit_set_input(e, node, 2, put_bias(w, stem, &f, bias, drift, x_scale, scale));

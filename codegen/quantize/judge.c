@@ -81,7 +81,8 @@ static void count_best(struct mo_closeness *c, const moire_tensor *want, const m
     const int64_t row = want->rank > 0 ? want->shape[want->rank - 1] : 0;
     for (int64_t i = 0; row > 1 && i < n; i += row) {
         c->n_best++;
-        c->n_same += largest((const float *)want->data + i, row) == largest((const float *)got->data + i, row);
+        c->n_same +=
+            largest((const float *)want->data + i, row) == largest((const float *)got->data + i, row);
     }
 }
 

@@ -9,7 +9,7 @@ struct mo_judge {
     const struct mo_env *env;
     const struct mo_samples *samples;
     struct mo_region *region;
-    int n_outputs, n; /* n: samples that are judged */
+    int n_outputs, n;   /* n: samples that are judged */
     moire_tensor *want; /* [n][n_outputs]; dtype MOIRE_NONE: of no float */
 };
 

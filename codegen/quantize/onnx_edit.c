@@ -44,7 +44,8 @@ static int value_id(struct mo_edit *e, const char *name) {
     if (!name || !*name || e->rc) return -1;
     int id = mo_names_find(e->names, name);
     if (id >= 0) return id;
-    if (mo_names_add(e->names, name, e->n_values) < 0) return mo_edit_fail(e, MOIRE_ENOMEM, "out of memory"), -1;
+    if (mo_names_add(e->names, name, e->n_values) < 0)
+        return mo_edit_fail(e, MOIRE_ENOMEM, "out of memory"), -1;
     e->values[e->n_values] = (struct mo_edit_value){.name = name, .producer = -1, .last_use = -1};
     return e->n_values++;
 }
@@ -63,7 +64,8 @@ static void mark_bodies(struct mo_edit *e, const Onnx__NodeProto *node) {
                 mark_bodies(e, body->node[i]);
             }
             for (size_t i = 0; i < body->n_output; i++) {
-                int id = mo_names_find(e->names, body->output[i]->name);
+                const char *name = body->output[i]->name;
+                int id = name ? mo_names_find(e->names, name) : -1;
                 if (id >= 0) e->values[id].outside = true;
             }
         }
@@ -151,7 +153,8 @@ const char *mo_edit_fresh(struct mo_edit *e, const char *stem) {
     const char *name = mo_edit_text(e, "%s", stem);
     for (int k = 1; !e->rc && mo_names_find(e->names, name) >= 0; k++)
         name = mo_edit_text(e, "%s_%d", stem, k);
-    if (!e->rc && mo_names_add(e->names, name, NOT_INDEXED) < 0) mo_edit_fail(e, MOIRE_ENOMEM, "out of memory");
+    if (!e->rc && mo_names_add(e->names, name, NOT_INDEXED) < 0)
+        mo_edit_fail(e, MOIRE_ENOMEM, "out of memory");
     return name;
 }
 
@@ -290,8 +293,8 @@ static void make_raw(struct mo_edit *e, Onnx__TensorProto *t) {
     t->n_external_data = 0;
     t->has_data_location = 0;
     t->has_raw_data = 1;
-    t->raw_data = (ProtobufCBinaryData){.len = (size_t)mo_shape_count(&value.shape) * mo_dtype_bytes(value.dtype),
-                                        .data = value.data};
+    t->raw_data = (ProtobufCBinaryData){
+        .len = (size_t)mo_shape_count(&value.shape) * mo_dtype_bytes(value.dtype), .data = value.data};
 }
 
 /* A Constant node that holds a tensor becomes an initializer. */
@@ -309,6 +312,26 @@ static void lift_constants(struct mo_edit *e) {
     }
     e->graph->node = kept.at;
     e->graph->n_node = kept.n;
+}
+
+static void give(char **text) {
+    if (!*text) *text = "";
+}
+
+/* What the file leaves out is an empty text. */
+static void give_names(Onnx__GraphProto *g) {
+    for (size_t i = 0; i < g->n_input; i++)
+        give(&g->input[i]->name);
+    for (size_t i = 0; i < g->n_output; i++)
+        give(&g->output[i]->name);
+    for (size_t i = 0; i < g->n_initializer; i++)
+        give(&g->initializer[i]->name);
+    for (size_t i = 0; i < g->n_node; i++) {
+        give(&g->node[i]->name);
+        give(&g->node[i]->op_type);
+        for (size_t a = 0; a < g->node[i]->n_attribute; a++)
+            give(&g->node[i]->attribute[a]->name);
+    }
 }
 
 static void own_inputs(struct mo_edit *e) {
@@ -337,6 +360,7 @@ int mo_edit_open(const struct mo_env *env, const char *path, struct mo_edit *out
     out->graph = out->model->graph;
     const char *slash = strrchr(path, '/');
     out->folder = slash ? mo_edit_text(out, "%.*s", slash == path ? 1 : (int)(slash - path), path) : ".";
+    give_names(out->graph);
     lift_constants(out);
     for (size_t i = 0; !out->rc && i < out->graph->n_initializer; i++)
         make_raw(out, out->graph->initializer[i]);

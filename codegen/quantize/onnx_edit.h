@@ -3,8 +3,8 @@
  *
  * What nobody touches stays as the file has it: names, attributes, symbolic shapes, metadata, subgraphs.  All
  * memory belongs to one region.  The first error sticks: later calls do nothing, and whoever asks at the end
- * sees its code.  Values (tensors by name) and their readers are found in an index, which is stale after nodes
- * or initializers changed until mo_edit_index(). */
+ * sees its code.  Values (tensors by name) and their readers are found in an index, which is stale after
+ * nodes or initializers changed until mo_edit_index(). */
 #ifndef MO_ONNX_EDIT_H
 #define MO_ONNX_EDIT_H
 #include "codegen/import/import.h"

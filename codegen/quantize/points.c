@@ -12,18 +12,52 @@ static const struct {
     const char *op;
     enum kind kind;
 } kinds[] = {
-    {"Abs", POINTWISE},      {"Add", MIXES},           {"AveragePool", MIXES},   {"Celu", POINTWISE},
-    {"Clip", POINTWISE},     {"Concat", JOINS},        {"DepthToSpace", MOVES},  {"Div", POINTWISE},
-    {"Dropout", MOVES},      {"Elu", POINTWISE},       {"Erf", POINTWISE},       {"Exp", POINTWISE},
-    {"Expand", MOVES},       {"Flatten", MOVES},       {"Gather", MOVES},        {"Gelu", POINTWISE},
-    {"GlobalAveragePool", MIXES}, {"HardSigmoid", POINTWISE}, {"HardSwish", POINTWISE}, {"Identity", MOVES},
-    {"LeakyRelu", POINTWISE}, {"Max", POINTWISE},      {"MaxPool", MOVES},       {"Min", POINTWISE},
-    {"Mish", POINTWISE},     {"Mul", MIXES},           {"Neg", POINTWISE},       {"Pow", POINTWISE},
-    {"ReduceMean", MIXES},   {"Relu", POINTWISE},      {"Reshape", MOVES},       {"Selu", POINTWISE},
-    {"Sigmoid", POINTWISE},  {"Slice", MOVES},         {"Softplus", POINTWISE},  {"Softsign", POINTWISE},
-    {"SpaceToDepth", MOVES}, {"Split", MOVES},         {"Sqrt", POINTWISE},      {"Squeeze", MOVES},
-    {"Sub", POINTWISE},      {"Sum", MIXES},           {"Tanh", POINTWISE},      {"Tile", MOVES},
-    {"Transpose", MOVES},    {"Unsqueeze", MOVES},
+    {"Abs", POINTWISE},
+    {"Add", MIXES},
+    {"AveragePool", MIXES},
+    {"Celu", POINTWISE},
+    {"Clip", POINTWISE},
+    {"Concat", JOINS},
+    {"DepthToSpace", MOVES},
+    {"Div", POINTWISE},
+    {"Dropout", MOVES},
+    {"Elu", POINTWISE},
+    {"Erf", POINTWISE},
+    {"Exp", POINTWISE},
+    {"Expand", MOVES},
+    {"Flatten", MOVES},
+    {"Gather", MOVES},
+    {"Gelu", POINTWISE},
+    {"GlobalAveragePool", MIXES},
+    {"HardSigmoid", POINTWISE},
+    {"HardSwish", POINTWISE},
+    {"Identity", MOVES},
+    {"LeakyRelu", POINTWISE},
+    {"Max", POINTWISE},
+    {"MaxPool", MOVES},
+    {"Min", POINTWISE},
+    {"Mish", POINTWISE},
+    {"Mul", MIXES},
+    {"Neg", POINTWISE},
+    {"Pow", POINTWISE},
+    {"ReduceMean", MIXES},
+    {"Relu", POINTWISE},
+    {"Reshape", MOVES},
+    {"Selu", POINTWISE},
+    {"Sigmoid", POINTWISE},
+    {"Slice", MOVES},
+    {"Softplus", POINTWISE},
+    {"Softsign", POINTWISE},
+    {"SpaceToDepth", MOVES},
+    {"Split", MOVES},
+    {"Sqrt", POINTWISE},
+    {"Squeeze", MOVES},
+    {"Sub", POINTWISE},
+    {"Sum", MIXES},
+    {"Tanh", POINTWISE},
+    {"Tile", MOVES},
+    {"Transpose", MOVES},
+    {"Unsqueeze", MOVES},
 };
 
 static enum kind kind_of(const Onnx__NodeProto *node) {
@@ -51,8 +85,8 @@ static bool is_layer(struct mo_edit *e, const Onnx__NodeProto *node, struct mo_q
     if (rank != 2) return false;
     out->axis = 1;
     if (mo_edit_is(node, "MatMul")) return true;
-    if (!mo_edit_is(node, "Gemm") || mo_edit_float(node, "alpha", 1) != 1 || mo_edit_float(node, "beta", 1) != 1 ||
-        mo_edit_int(node, "transA", 0))
+    if (!mo_edit_is(node, "Gemm") || mo_edit_float(node, "alpha", 1) != 1 ||
+        mo_edit_float(node, "beta", 1) != 1 || mo_edit_int(node, "transA", 0))
         return false;
     out->axis = !mo_edit_int(node, "transB", 0);
     const float *bias = mo_edit_floats(e, mo_edit_input(node, 2), &n);
@@ -73,7 +107,8 @@ int mo_layers_find(struct mo_edit *e, struct mo_qlayers *out) {
 struct mo_qlayer *mo_layer_named(const struct mo_edit *e, const struct mo_qlayers *layers, const char *name) {
     for (int i = 0; i < layers->n; i++) {
         const Onnx__NodeProto *node = e->graph->node[layers->at[i].node];
-        if ((node->name && !strcmp(node->name, name)) || !strcmp(node->output[0], name)) return &layers->at[i];
+        if ((node->name && !strcmp(node->name, name)) || !strcmp(node->output[0], name))
+            return &layers->at[i];
     }
     return NULL;
 }
@@ -137,7 +172,8 @@ static void add_to_set(struct search *s, int id) {
 
 /* The node makes a function of one number of what is in the set: takes it in. */
 static bool takes_in(struct search *s, const Onnx__NodeProto *node) {
-    bool reads = false, pointwise = kind_of(node) == POINTWISE || mo_edit_is(node, "Add") || mo_edit_is(node, "Mul");
+    bool reads = false,
+         pointwise = kind_of(node) == POINTWISE || mo_edit_is(node, "Add") || mo_edit_is(node, "Mul");
     if (!pointwise || node->n_output != 1) return false;
     for (size_t k = 0; k < node->n_input; k++) {
         bool in = in_set(s, node->input[k]);
@@ -150,7 +186,8 @@ static bool takes_in(struct search *s, const Onnx__NodeProto *node) {
 /* Whether what is in the set is read by nobody but its nodes, save for `last`. */
 static bool closed(const struct search *s, int first, int last) {
     for (int id = first; id < s->p->n; id++)
-        if (s->stamp[id] == s->stamps && id != last && (s->open[id] || s->e->values[id].outside)) return false;
+        if (s->stamp[id] == s->stamps && id != last && (s->open[id] || s->e->values[id].outside))
+            return false;
     return true;
 }
 
@@ -259,8 +296,8 @@ int mo_points_find(struct mo_edit *e, const struct mo_qlayers *layers, bool port
     return e->rc;
 }
 
-void mo_points_tie_concats(struct mo_edit *e, struct mo_points *points,
-                           bool (*fits)(void *ctx, int a, int b), void *ctx) {
+void mo_points_tie_concats(struct mo_edit *e, struct mo_points *points, bool (*fits)(void *ctx, int a, int b),
+                           void *ctx) {
     for (size_t i = 0; i < e->graph->n_node && !e->rc; i++) {
         const Onnx__NodeProto *node = e->graph->node[i];
         int y = mo_edit_is(node, "Concat") ? id_of(e, node->output[0]) : -1;

@@ -11,12 +11,12 @@
 #include "codegen/quantize/onnx_edit.h"
 
 struct mo_qlayer {
-    int node; /* place in graph->node */
-    bool rows;            /* a product: Gemm or MatMul */
-    int axis;             /* of the weights, along which outputs lie */
-    bool on;              /* to be quantized */
-    const char *why;      /* when it is not: in a few words */
-    double error;         /* of the model's outputs when only this layer is quantized; -1: not known */
+    int node;        /* place in graph->node */
+    bool rows;       /* a product: Gemm or MatMul */
+    int axis;        /* of the weights, along which outputs lie */
+    bool on;         /* to be quantized */
+    const char *why; /* when it is not: in a few words */
+    double error;    /* of the model's outputs when only this layer is quantized; -1: not known */
 };
 
 struct mo_qlayers {
@@ -41,8 +41,8 @@ struct mo_points {
  * Clip, as ONNX Runtime wants it. */
 int mo_points_find(struct mo_edit *e, const struct mo_qlayers *layers, bool portable, struct mo_points *out);
 /* Points of inputs and output of concatenations get one scale where `fits` says so of two of them. */
-void mo_points_tie_concats(struct mo_edit *e, struct mo_points *points,
-                           bool (*fits)(void *ctx, int a, int b), void *ctx);
+void mo_points_tie_concats(struct mo_edit *e, struct mo_points *points, bool (*fits)(void *ctx, int a, int b),
+                           void *ctx);
 /* Node `at` reads its input `name` as bytes: it is a layer that is on, or its result is a point, too. */
 bool mo_points_reads_bytes(const struct mo_edit *e, const struct mo_points *points,
                            const struct mo_qlayers *layers, int at);

@@ -63,10 +63,13 @@ static const char *kind_text(struct mo_edit *e, const struct mo_qlayer *layer) {
     const Onnx__TensorProto *w = mo_edit_value(e, node->input[1])->constant;
     char text[80];
     int n = snprintf(text, sizeof text, "%s", node->op_type);
-    if (layer->rows) snprintf(text + n, sizeof text - (size_t)n, " %lldx%lld", (long long)w->dims[0], (long long)w->dims[1]);
+    if (layer->rows)
+        snprintf(text + n, sizeof text - (size_t)n, " %lldx%lld", (long long)w->dims[0],
+                 (long long)w->dims[1]);
     for (size_t i = 2; !layer->rows && i < w->n_dims && n < 40; i++)
         n += snprintf(text + n, sizeof text - (size_t)n, "%s%lld", i == 2 ? " " : "x", (long long)w->dims[i]);
-    if (!layer->rows && mo_edit_int(node, "group", 1) > 1) snprintf(text + n, sizeof text - (size_t)n, " grouped");
+    if (!layer->rows && mo_edit_int(node, "group", 1) > 1)
+        snprintf(text + n, sizeof text - (size_t)n, " grouped");
     return mo_edit_text(e, "%s", text);
 }
 
@@ -78,7 +81,8 @@ static int keep_asked(struct job *j) {
         struct mo_qlayer *layer = mo_layer_named(e, &j->out->layers, name);
         if (*name && !layer)
             mo_edit_fail(e, MOIRE_EINVAL,
-                         "--keep: there is no layer '%.100s': a layer is a Conv, Gemm or MatMul with constant weights, "
+                         "--keep: there is no layer '%.100s': a layer is a Conv, Gemm or MatMul with "
+                         "constant weights, "
                          "named after its node or its output",
                          name);
         if (layer) layer->on = false, layer->why = "asked for";
@@ -210,7 +214,8 @@ static int calibrate(struct job *j) {
     if (mo_points_find(e, &j->out->layers, j->o->portable, &points)) return e->rc;
     j->range = mo_edit_memory(e, ((size_t)points.n + 1) * sizeof *j->range);
     if (e->rc) return e->rc;
-    mo_quantize_calibrate(e, &j->out->layers, &points, j->samples, j->o->method, &j->o->progress, j->range, &j->out->n_bad);
+    mo_quantize_calibrate(e, &j->out->layers, &points, j->samples, j->o->method, &j->o->progress, j->range,
+                          &j->out->n_bad);
     if (!e->rc && j->o->by_norms) j->out->n_by_norms = mo_quantize_by_norms(e, &j->norms, &points, j->range);
     for (int i = 0; !e->rc && i < j->out->layers.n; i++) {
         struct mo_qlayer *layer = &j->out->layers.at[i];

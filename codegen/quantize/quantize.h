@@ -13,17 +13,17 @@
 struct mo_quantize_options {
     enum mo_range_method method;
     bool per_channel, narrow, portable, equalize, correct_bias;
-    bool by_norms;         /* no data: ranges from batch norms where there are any */
-    const char *keep;      /* layers that stay float32, separated by commas; NULL = none */
-    double tolerance;      /* of the whole model's error */
-    const char *state;     /* file of what is done already, to go on from; NULL: none */
+    bool by_norms;     /* no data: ranges from batch norms where there are any */
+    const char *keep;  /* layers that stay float32, separated by commas; NULL = none */
+    double tolerance;  /* of the whole model's error */
+    const char *state; /* file of what is done already, to go on from; NULL: none */
     struct mo_quantize_progress progress;
 };
 
 /* How close two models are on the samples. */
 struct mo_closeness {
-    double error;  /* as above */
-    double cosine; /* the smallest of an output */
+    double error;           /* as above */
+    double cosine;          /* the smallest of an output */
     int64_t n_best, n_same; /* places of the last dimension's largest value, and those where it is the same */
 };
 

@@ -16,7 +16,8 @@ struct work {
     const struct mo_graph *shapes;
 };
 
-static const char *of_ints(struct mo_edit *e, const char *stem, const int64_t *values, size_t n, bool scalar) {
+static const char *of_ints(struct mo_edit *e, const char *stem, const int64_t *values, size_t n,
+                           bool scalar) {
     void *data;
     int64_t dims = (int64_t)n;
     const char *name = mo_edit_constant(e, stem, MOIRE_I64, &dims, !scalar, &data);
@@ -28,7 +29,8 @@ static const char *of_ints(struct mo_edit *e, const char *stem, const int64_t *v
 static void move_ints(struct mo_edit *e, Onnx__NodeProto *node, const char *name, size_t i) {
     const Onnx__AttributeProto *a = mo_edit_attribute(node, name);
     if (!a) return;
-    mo_edit_set_input(e, node, i, of_ints(e, mo_edit_text(e, "%s_%s", node->output[0], name), a->ints, a->n_ints, false));
+    mo_edit_set_input(e, node, i,
+                      of_ints(e, mo_edit_text(e, "%s_%s", node->output[0], name), a->ints, a->n_ints, false));
     mo_edit_drop_attribute(node, name);
 }
 
@@ -36,7 +38,8 @@ static void move_float(struct mo_edit *e, Onnx__NodeProto *node, const char *nam
     const Onnx__AttributeProto *a = mo_edit_attribute(node, name);
     void *data;
     if (!a) return;
-    const char *value = mo_edit_constant(e, mo_edit_text(e, "%s_%s", node->output[0], name), MOIRE_F32, NULL, 0, &data);
+    const char *value =
+        mo_edit_constant(e, mo_edit_text(e, "%s_%s", node->output[0], name), MOIRE_F32, NULL, 0, &data);
     if (data) memcpy(data, &a->f, sizeof a->f);
     mo_edit_set_input(e, node, i, value);
     mo_edit_drop_attribute(node, name);
@@ -89,8 +92,8 @@ static void dropout(struct work *w, Onnx__NodeProto *node) {
 
 static void norm(struct work *w, Onnx__NodeProto *node) {
     if (!mo_edit_int(node, "spatial", 1))
-        mo_edit_fail(w->e, MOIRE_EUNSUPPORTED, "node '%.100s' (BatchNormalization): spatial = 0 is not supported",
-                     node->name);
+        mo_edit_fail(w->e, MOIRE_EUNSUPPORTED,
+                     "node '%.100s' (BatchNormalization): spatial = 0 is not supported", node->name);
     mo_edit_drop_attribute(node, "spatial");
     mo_edit_push(w->e, &w->nodes, node);
 }
@@ -98,7 +101,8 @@ static void norm(struct work *w, Onnx__NodeProto *node) {
 static void top_k(struct work *w, Onnx__NodeProto *node) {
     const Onnx__AttributeProto *a = mo_edit_attribute(node, "k");
     if (a) {
-        mo_edit_set_input(w->e, node, 1, of_ints(w->e, mo_edit_text(w->e, "%s_k", node->output[0]), &a->i, 1, false));
+        mo_edit_set_input(w->e, node, 1,
+                          of_ints(w->e, mo_edit_text(w->e, "%s_k", node->output[0]), &a->i, 1, false));
         mo_edit_drop_attribute(node, "k");
     }
     mo_edit_push(w->e, &w->nodes, node);
@@ -152,33 +156,23 @@ static const struct row {
     int until; /* the version that brought the form of today */
     void (*rewrite)(struct work *w, Onnx__NodeProto *node);
 } rows[] = {
-    {"BatchNormalization", 9, norm},
-    {"Clip", 11, clip},
-    {"Dropout", 12, dropout},
-    {"Hardmax", 13, softmax},
-    {"LogSoftmax", 13, softmax},
-    {"Pad", 11, pad},
-    {"ReduceSum", 13, axes},
-    {"Resize", 11, resize},
-    {"Scatter", 11, scatter},
-    {"Slice", 10, slice},
-    {"Softmax", 13, softmax},
-    {"Split", 13, split},
-    {"Squeeze", 13, axes},
-    {"TopK", 10, top_k},
-    {"Unsqueeze", 13, axes},
-    {"Upsample", 10, resize},
+    {"BatchNormalization", 9, norm}, {"Clip", 11, clip},   {"Dropout", 12, dropout}, {"Hardmax", 13, softmax},
+    {"LogSoftmax", 13, softmax},     {"Pad", 11, pad},     {"ReduceSum", 13, axes},  {"Resize", 11, resize},
+    {"Scatter", 11, scatter},        {"Slice", 10, slice}, {"Softmax", 13, softmax}, {"Split", 13, split},
+    {"Squeeze", 13, axes},           {"TopK", 10, top_k},  {"Unsqueeze", 13, axes},  {"Upsample", 10, resize},
 };
 
 static void rewrite(struct work *w, Onnx__NodeProto *node, int64_t version) {
     for (size_t a = 0; a < node->n_attribute; a++)
         if (node->attribute[a]->g || node->attribute[a]->n_graphs)
-            mo_edit_fail(w->e, MOIRE_EUNSUPPORTED,
-                         "node '%.100s' (%.60s) has a body, and the model is of operator version %lld: bring it to "
-                         "version %d first, for example with onnx.version_converter",
-                         node->name, node->op_type, (long long)version, MO_QUANTIZE_OPSET);
+            mo_edit_fail(
+                w->e, MOIRE_EUNSUPPORTED,
+                "node '%.100s' (%.60s) has a body, and the model is of operator version %lld: bring it to "
+                "version %d first, for example with onnx.version_converter",
+                node->name, node->op_type, (long long)version, MO_QUANTIZE_OPSET);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (version >= rows[i].until || !mo_edit_is(node, rows[i].op)) continue;
+        bool whole = node->n_input && node->n_output;
+        if (version >= rows[i].until || !mo_edit_is(node, rows[i].op) || !whole) continue;
         rows[i].rewrite(w, node);
         return;
     }
@@ -193,10 +187,11 @@ int mo_upgrade(struct mo_edit *e, const struct mo_graph *shapes) {
     }
     if (e->rc || (set && set->version >= MO_QUANTIZE_OPSET)) return e->rc;
     if (!set || set->version < OLDEST)
-        return mo_edit_fail(e, MOIRE_EUNSUPPORTED,
-                            "the model is of operator version %lld; quantizing needs %d: bring it to %d, for example "
-                            "with onnx.version_converter",
-                            set ? (long long)set->version : 1LL, OLDEST, MO_QUANTIZE_OPSET);
+        return mo_edit_fail(
+            e, MOIRE_EUNSUPPORTED,
+            "the model is of operator version %lld; quantizing needs %d: bring it to %d, for example "
+            "with onnx.version_converter",
+            set ? (long long)set->version : 1LL, OLDEST, MO_QUANTIZE_OPSET);
     struct work w = {.e = e, .shapes = shapes};
     for (size_t i = 0; i < e->graph->n_node && !e->rc; i++)
         rewrite(&w, e->graph->node[i], set->version);

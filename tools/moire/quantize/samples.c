@@ -72,8 +72,8 @@ static int add_folder(struct work *w, const char *folder) {
     if (!rc && !in) rc = no_memory(w);
     for (int i = 0; !rc && i < data.n_in && i < w->set->samples.n_in; i++) {
         if (data.in[i].dtype == MOIRE_NONE)
-            rc = mo_fail(w->err, MOIRE_EIO, "'%.300s' has no file for input %d: %.100s.npy or input_%d.pb", folder, i,
-                         data.in_name[i], i);
+            rc = mo_fail(w->err, MOIRE_EIO, "'%.300s' has no file for input %d: %.100s.npy or input_%d.pb",
+                         folder, i, data.in_name[i], i);
         else
             rc = keep(w, &data.in[i], &in[i]);
     }
@@ -128,9 +128,11 @@ static int add_image(struct work *w, const char *path) {
     struct mo_image read, image;
     if (!tmp) return no_memory(w);
     int rc = mo_image_read(w->env, tmp, path, &read, w->err);
-    if (!rc && (want->shape.rank != 4 || (want->shape.d[1] >= 0 && want->shape.d[1] != 3) || want->dtype != MOIRE_F32))
-        rc = mo_fail(w->err, MOIRE_ESHAPE, "'%.300s': input '%.100s' takes no image: it is not float32 [N,3,H,W]", path,
-                     want->name);
+    if (!rc && (want->shape.rank != 4 || (want->shape.d[1] >= 0 && want->shape.d[1] != 3) ||
+                want->dtype != MOIRE_F32))
+        rc =
+            mo_fail(w->err, MOIRE_ESHAPE,
+                    "'%.300s': input '%.100s' takes no image: it is not float32 [N,3,H,W]", path, want->name);
     if (!rc) {
         int height = want->shape.d[2] > 0 ? (int)want->shape.d[2] : read.h;
         int width = want->shape.d[3] > 0 ? (int)want->shape.d[3] : read.w;
@@ -191,17 +193,19 @@ static int read_folder(struct work *w) {
         folders = folders || (entry[i]->d_name[0] != '.' && is_folder(path));
     }
     if (!folders && w->set->samples.n_in != 1)
-        rc = mo_fail(w->err, MOIRE_EINVAL,
-                     "--data: the model has %d inputs: '%.300s' needs a folder for each sample, with a file for each "
-                     "input",
-                     w->set->samples.n_in, w->o->folder);
+        rc = mo_fail(
+            w->err, MOIRE_EINVAL,
+            "--data: the model has %d inputs: '%.300s' needs a folder for each sample, with a file for each "
+            "input",
+            w->set->samples.n_in, w->o->folder);
     for (int i = 0; i < n; i++) {
         if (!rc) rc = add_entry(w, entry[i]->d_name, folders);
         free(entry[i]);
     }
     free(entry);
     if (!rc && !w->set->samples.n)
-        rc = mo_fail(w->err, MOIRE_EIO, "--data: no .npy, .ppm or folders of these in '%.300s'", w->o->folder);
+        rc =
+            mo_fail(w->err, MOIRE_EIO, "--data: no .npy, .ppm or folders of these in '%.300s'", w->o->folder);
     return rc;
 }
 
@@ -212,7 +216,9 @@ static int64_t table_rows(const struct mo_graph *g, int tensor) {
     for (int i = 0; i < g->n_nodes; i++) {
         const struct mo_node *node = g->nodes[i];
         const struct mo_tensor *table = mo_node_in(g, node, 0);
-        if (strcmp(node->op_type, "Gather") || node->n_in < 2 || node->in[1] != tensor || !table || !table->data) continue;
+        if (strcmp(node->op_type, "Gather") || node->n_in < 2 || node->in[1] != tensor || !table ||
+            !table->data)
+            continue;
         const int64_t axis = mo_attr_int(node, "axis", 0);
         return axis >= 0 && axis < table->shape.rank ? table->shape.d[axis] : 0;
     }

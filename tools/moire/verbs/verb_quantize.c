@@ -12,15 +12,18 @@
 #include "tools/moire/quantize/samples.h"
 #include "tools/moire/verb.h"
 
-static const char about[] =
-    "Writes a model whose convolutions and products compute with 8-bit numbers, in the QDQ form that ONNX Runtime and "
-    "OpenVINO run, too.  Ranges come from samples; each layer is tried alone, and layers that would cost more accuracy "
-    "than --tolerance stay float32.\n";
+static const char about[] = "Writes a model whose convolutions and products compute with 8-bit numbers, in "
+                            "the QDQ form that ONNX Runtime and "
+                            "OpenVINO run, too.  Ranges come from samples; each layer is tried alone, and "
+                            "layers that would cost more accuracy "
+                            "than --tolerance stay float32.\n";
 
 static const char notes[] =
-    "Interrupted, it keeps what it has found beside the output (OUT.onnx.part); the same command goes on from there.\n"
+    "Interrupted, it keeps what it has found beside the output (OUT.onnx.part); the same command goes on "
+    "from there.\n"
     "\n"
-    "Samples are folders of .npy or .pb files (one file an input), or for models with one input .npy files and binary "
+    "Samples are folders of .npy or .pb files (one file an input), or for models with one input .npy files "
+    "and binary "
     "PPM images.  Without --data inputs are drawn, which serves to see how fast a model will be.\n"
     "\n"
     "Examples:\n"
@@ -79,7 +82,8 @@ static int show(const struct mo_quantize_shown *s, moire_error *err) {
 
 static int quantize(const struct mo_env *env, const struct mo_options *o, const char *model,
                     const struct mo_sample_set *set, moire_error *err) {
-    struct progress progress = {.env = env, .terminal = isatty(STDERR_FILENO), .quiet = o->quiet, .said = mo_now(env)};
+    struct progress progress = {
+        .env = env, .terminal = isatty(STDERR_FILENO), .quiet = o->quiet, .said = mo_now(env)};
     char state[MO_OUTPUT_PATH];
     snprintf(state, sizeof state, "%.4000s.part", o->output);
     const struct mo_quantize_options options = {.method = mo_range_method_of(o->method),
