@@ -26,7 +26,7 @@ static int keep_outputs(struct mo_judge *j, const struct mo_qprobe *probe, int s
     return MOIRE_OK;
 }
 
-int mo_judge_open(struct mo_edit *model, const struct mo_samples *samples, int most,
+int mo_judge_open(struct mo_edit *model, const struct mo_model_samples *samples, int most,
                   const struct mo_quantize_progress *progress, struct mo_judge *out) {
     uint8_t *bytes;
     size_t size;

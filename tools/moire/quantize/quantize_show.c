@@ -13,7 +13,7 @@ enum { LINE = 400, LINES = 5, BAR = 240 };
 
 /* What there is to say, the main thing first; returns the number of lines. */
 static int sentences(const struct mo_quantize_shown *s, char (*line)[LINE]) {
-    const struct mo_quantized *q = s->q;
+    const struct mo_quantization *q = s->q;
     int n = 0;
     struct mo_text t = mo_text_in(line[n++], LINE);
     mo_text_put(
@@ -49,7 +49,7 @@ static const char *state_of(const struct mo_qlayer *layer) {
 
 void mo_quantize_show_text(const struct mo_quantize_shown *s) {
     char line[LINES][LINE];
-    const struct mo_quantized *q = s->q;
+    const struct mo_quantization *q = s->q;
     printf("%-50s %-22s %-6s %10s  %s\n", "layer", "kind", "as", "alone", "why fp32");
     for (int i = 0; i < q->layers.n; i++) {
         const struct mo_qlayer *layer = &q->layers.at[i];
@@ -66,7 +66,7 @@ void mo_quantize_show_text(const struct mo_quantize_shown *s) {
 }
 
 int mo_quantize_show_json(const struct mo_quantize_shown *s, moire_error *err) {
-    const struct mo_quantized *q = s->q;
+    const struct mo_quantization *q = s->q;
     json_t *layers = json_array();
     for (int i = 0; i < q->layers.n; i++) {
         const struct mo_qlayer *layer = &q->layers.at[i];
@@ -112,7 +112,7 @@ static void bar(FILE *out, double error, bool on) {
 
 static void draw(FILE *out, const void *what) {
     const struct mo_quantize_shown *s = what;
-    const struct mo_quantized *q = s->q;
+    const struct mo_quantization *q = s->q;
     char line[LINES][LINE], title[200];
     struct mo_text t = mo_text_in(title, sizeof title);
     mo_text_put(&t, "%.150s in 8 bits", s->model);

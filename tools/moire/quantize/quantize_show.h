@@ -2,14 +2,14 @@
  * quantize_show.h - what a quantization found: a table, JSON, a page. */
 #ifndef MO_TOOLS_QUANTIZE_SHOW_H
 #define MO_TOOLS_QUANTIZE_SHOW_H
-#include "codegen/quantize/quantize.h"
+#include "codegen/quantize/quantize_model.h"
 #include "tools/moire/command_line/options.h"
 
 struct mo_quantize_shown {
     const struct mo_env *env;
     const struct mo_options *o;
     const char *model;
-    const struct mo_quantized *q;
+    const struct mo_quantization *q;
     int n_samples;
     bool drawn;
     enum mo_range_method method;

@@ -9,7 +9,7 @@
 #include "tools/moire/command_line/failure.h"
 #include "tools/moire/paths.h"
 #include "tools/moire/quantize/quantize_show.h"
-#include "tools/moire/quantize/samples.h"
+#include "tools/moire/quantize/sample_files.h"
 #include "tools/moire/verb.h"
 
 static const char about[] = "Writes a model whose convolutions and products compute with 8-bit numbers, in "
@@ -64,7 +64,8 @@ static void colours(const struct mo_numbers *given, const double initial[3], dou
         out[c] = given->n == 3 ? given->value[c] : given->n == 1 ? given->value[0] : initial[c];
 }
 
-static int write_model(const struct mo_env *env, struct mo_quantized *q, const char *path, moire_error *err) {
+static int write_model(const struct mo_env *env, struct mo_quantization *q, const char *path,
+                       moire_error *err) {
     uint8_t *bytes;
     size_t n;
     int rc = mo_edit_pack(&q->edit, &bytes, &n);
@@ -97,7 +98,7 @@ static int quantize(const struct mo_env *env, const struct mo_options *o, const 
                                                 .tolerance = o->tolerance,
                                                 .state = mo_output_replaces(env, o->output) ? state : NULL,
                                                 .progress = {tell, &progress}};
-    struct mo_quantized q;
+    struct mo_quantization q;
     int rc = mo_quantize(env, model, &set->samples, &options, &q, err);
     if (progress.terminal && !progress.quiet) fputs("\r\033[K", stderr);
     if (!rc) rc = write_model(env, &q, o->output, err);

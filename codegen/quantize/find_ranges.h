@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * calibrate.h - runs a model of floats on samples and finds the range of every point. */
+ * find_ranges.h - runs a model of floats on samples and finds the range of every point. */
 #ifndef MO_QUANTIZE_CALIBRATE_H
 #define MO_QUANTIZE_CALIBRATE_H
 #include "codegen/quantize/fold.h"
 #include "codegen/quantize/insert.h"
-#include "codegen/quantize/probe.h"
-#include "codegen/quantize/tally.h"
+#include "codegen/quantize/run_rewritten.h"
+#include "codegen/quantize/value_tally.h"
 
 /* Told before every step that may take long; false: stop here (MOIRE_EINTERRUPTED). */
 struct mo_quantize_progress {
@@ -18,7 +18,7 @@ int mo_quantize_tell(const struct mo_quantize_progress *p, const char *stage, in
 /* Fills range[by value] for the points; a point that turns out not to be float32 is none any more.  n_bad
  * counts values that were NaN or infinite. */
 int mo_quantize_calibrate(struct mo_edit *e, const struct mo_qlayers *layers, struct mo_points *points,
-                          const struct mo_samples *samples, enum mo_range_method method,
+                          const struct mo_model_samples *samples, enum mo_range_method method,
                           const struct mo_quantize_progress *progress, struct mo_qrange *range,
                           int64_t *n_bad);
 /* Where batch normalization tells a tensor's distribution, its range without data: six deviations around the

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * samples.c - see samples.h. */
+ * sample_files.c - see sample_files.h. */
 #define _GNU_SOURCE
-#include "tools/moire/quantize/samples.h"
+#include "tools/moire/quantize/sample_files.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static moire_tensor *add(struct work *w) {
     struct mo_sample_set *s = w->set;
     if (s->samples.n == s->room) {
         int room = s->room ? 2 * s->room : 64;
-        struct mo_sample *at = mo_region_array(s->region, (size_t)room, sizeof *at);
+        struct mo_model_sample *at = mo_region_array(s->region, (size_t)room, sizeof *at);
         if (!at) return NULL;
         if (s->samples.n) memcpy(at, s->samples.at, (size_t)s->samples.n * sizeof *at);
         s->samples.at = at;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * calibrate.c - see calibrate.h.  Points become outputs of a copy of the model, which then runs by the usual
- * kernels. */
-#include "codegen/quantize/calibrate.h"
+ * find_ranges.c - see find_ranges.h.  Points become outputs of a copy of the model, which then runs by the
+ * usual kernels. */
+#include "codegen/quantize/find_ranges.h"
 
 #include <math.h>
 #include <string.h>
@@ -113,7 +113,7 @@ static void hear(struct work *w, const char *name, const moire_tensor *t) {
     add_means(w, w->at[id], t);
 }
 
-static int hear_all(struct work *w, struct mo_qprobe *probe, const struct mo_samples *samples,
+static int hear_all(struct work *w, struct mo_qprobe *probe, const struct mo_model_samples *samples,
                     const struct mo_quantize_progress *progress) {
     struct mo_edit *e = w->e;
     for (int s = 0; !e->rc && s < samples->n; s++) {
@@ -145,7 +145,7 @@ static void make_tallies(struct work *w, const struct mo_qlayers *layers) {
 }
 
 int mo_quantize_calibrate(struct mo_edit *e, const struct mo_qlayers *layers, struct mo_points *points,
-                          const struct mo_samples *samples, enum mo_range_method method,
+                          const struct mo_model_samples *samples, enum mo_range_method method,
                           const struct mo_quantize_progress *progress, struct mo_qrange *range,
                           int64_t *n_bad) {
     struct mo_edit copy;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tally.h - what values a tensor takes, and the range that 8 bits shall cover. */
+ * value_tally.h - what values a tensor takes, and the range that 8 bits shall cover. */
 #ifndef MO_QUANTIZE_TALLY_H
 #define MO_QUANTIZE_TALLY_H
 #include <stdbool.h>

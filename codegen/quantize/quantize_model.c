@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
- * quantize.c - see quantize.h. */
-#include "codegen/quantize/quantize.h"
+ * quantize_model.c - see quantize_model.h. */
+#include "codegen/quantize/quantize_model.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "codegen/quantize/judge.h"
-#include "codegen/quantize/state.h"
+#include "codegen/quantize/quantize_state.h"
 #include "codegen/quantize/upgrade.h"
 #include "runtime/base/sha256.h"
 
@@ -15,9 +15,9 @@ static const float ALIKE = 4; /* ranges of a concatenation that may share a scal
 
 struct job {
     struct mo_edit *e;
-    const struct mo_samples *samples;
+    const struct mo_model_samples *samples;
     const struct mo_quantize_options *o;
-    struct mo_quantized *out;
+    struct mo_quantization *out;
     struct mo_qrange *range; /* by value, of points with all layers on */
     struct mo_norm_list norms;
     struct mo_judge judge;
@@ -31,7 +31,7 @@ static int see_shapes(struct job *j, struct mo_graph **shapes) {
     struct mo_edit *e = j->e;
     uint8_t *bytes;
     size_t n;
-    const struct mo_samples *s = j->samples;
+    const struct mo_model_samples *s = j->samples;
     moire_shape *bound = mo_edit_memory(e, ((size_t)s->n_in + 1) * sizeof *bound);
     if (!bound || mo_edit_pack(e, &bytes, &n)) return e->rc;
     for (int i = 0; i < s->n_in; i++) {
@@ -93,7 +93,7 @@ static int keep_asked(struct job *j) {
 
 static int list_layers(struct job *j) {
     struct mo_edit *e = j->e;
-    struct mo_quantized *out = j->out;
+    struct mo_quantization *out = j->out;
     if (mo_layers_find(e, &out->layers)) return e->rc;
     if (!out->layers.n)
         return mo_edit_fail(e, MOIRE_EUNSUPPORTED,
@@ -155,7 +155,7 @@ static int try_each(struct job *j) {
     struct mo_qlayers one = {.n = all->n, .at = mo_edit_memory(e, (size_t)all->n * sizeof *one.at)};
     for (int i = 0; !e->rc && i < all->n; i++) {
         if (!all->at[i].on) continue;
-        struct mo_closeness c;
+        struct mo_closeness c = {0};
         all->at[i].error = mo_quantize_state_find(&j->state, j->out->layer_name[i]);
         if (all->at[i].error >= 0) continue;
         e->rc = mo_quantize_tell(&j->o->progress, "trying layers one at a time", i, all->n, e->err);
@@ -263,9 +263,9 @@ static int quantize(struct job *j) {
     return e->rc;
 }
 
-int mo_quantize(const struct mo_env *env, const char *path, const struct mo_samples *samples,
-                const struct mo_quantize_options *options, struct mo_quantized *out, moire_error *err) {
-    *out = (struct mo_quantized){0};
+int mo_quantize(const struct mo_env *env, const char *path, const struct mo_model_samples *samples,
+                const struct mo_quantize_options *options, struct mo_quantization *out, moire_error *err) {
+    *out = (struct mo_quantization){0};
     struct job j = {.e = &out->edit, .samples = samples, .o = options, .out = out};
     if (!samples->n) return mo_fail(err, MOIRE_EINVAL, "no samples to calibrate on");
     int rc = mo_edit_open(env, path, &out->edit, err);
@@ -275,6 +275,6 @@ int mo_quantize(const struct mo_env *env, const char *path, const struct mo_samp
     return rc;
 }
 
-void mo_quantized_close(struct mo_quantized *q) {
+void mo_quantized_close(struct mo_quantization *q) {
     mo_edit_close(&q->edit);
 }

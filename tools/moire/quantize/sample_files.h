@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * samples.h - what a model is calibrated on: a folder of arrays or images, or numbers that are drawn.
+ * sample_files.h - what a model is calibrated on: a folder of arrays or images, or numbers that are drawn.
  *
  *   DIR/<sample>/<input>.npy, input_K.pb   a folder a sample, as the ONNX backend tests have it
  *   DIR/<input>.npy, input_K.pb            one sample
@@ -8,7 +8,7 @@
  *                                          takes one */
 #ifndef MO_TOOLS_SAMPLES_H
 #define MO_TOOLS_SAMPLES_H
-#include "codegen/quantize/probe.h"
+#include "codegen/quantize/run_rewritten.h"
 
 struct mo_sample_options {
     const char *model, *folder; /* folder NULL: drawn */
@@ -22,7 +22,7 @@ struct mo_sample_set {
     const struct mo_env *env;
     struct mo_region *region;
     struct mo_graph *model; /* as declared: names, types and shapes of inputs */
-    struct mo_samples samples;
+    struct mo_model_samples samples;
     int room;
     bool drawn;
 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * state.c - see state.h. */
-#include "codegen/quantize/state.h"
+ * quantize_state.c - see quantize_state.h. */
+#include "codegen/quantize/quantize_state.h"
 
 #include <stdio.h>
 #include <stdlib.h>

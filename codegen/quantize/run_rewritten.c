@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * probe.c - see probe.h.  Layers compute in float32 also between conversions, so that what is told of a model
- * does not depend on the machine. */
-#include "codegen/quantize/probe.h"
+ * run_rewritten.c - see run_rewritten.h.  Layers compute in float32 also between conversions, so that what is
+ * told of a model does not depend on the machine. */
+#include "codegen/quantize/run_rewritten.h"
 
 #include <string.h>
 #include "runtime/plan/plan.h"
@@ -27,7 +27,7 @@ void mo_qprobe_close(struct mo_qprobe *p) {
     p->bytes = NULL;
 }
 
-static bool fits(const struct mo_qprobe *p, const struct mo_samples *s, int sample) {
+static bool fits(const struct mo_qprobe *p, const struct mo_model_samples *s, int sample) {
     for (int i = 0; p->plan && i < s->n_in; i++) {
         const moire_tensor *t = &s->at[sample].in[i];
         if (t->rank != p->shapes[i].rank ||
@@ -37,7 +37,7 @@ static bool fits(const struct mo_qprobe *p, const struct mo_samples *s, int samp
     return p->plan;
 }
 
-static int make_plan(struct mo_qprobe *p, const struct mo_samples *s, int sample, moire_error *err) {
+static int make_plan(struct mo_qprobe *p, const struct mo_model_samples *s, int sample, moire_error *err) {
     struct mo_graph *g;
     drop_plan(p);
     p->shapes = mo_alloc(p->env, ((size_t)s->n_in + 1) * sizeof *p->shapes);
@@ -57,7 +57,7 @@ static int make_plan(struct mo_qprobe *p, const struct mo_samples *s, int sample
     return rc || p->scratch ? rc : mo_fail(err, MOIRE_ENOMEM, "out of memory");
 }
 
-int mo_qprobe_run(struct mo_qprobe *p, const struct mo_samples *s, int sample, moire_error *err) {
+int mo_qprobe_run(struct mo_qprobe *p, const struct mo_model_samples *s, int sample, moire_error *err) {
     int rc = fits(p, s, sample) ? MOIRE_OK : make_plan(p, s, sample, err);
     if (!rc) mo_instance_reset(p->instance);
     for (int i = 0; !rc && i < s->n_in; i++)

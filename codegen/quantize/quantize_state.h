@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * state.h - what a quantization has found so far, in a file, so that an interrupted one goes on. */
+ * quantize_state.h - what a quantization has found so far, in a file, so that an interrupted one goes on. */
 #ifndef MO_QUANTIZE_STATE_H
 #define MO_QUANTIZE_STATE_H
 #include <jansson.h>
-#include "codegen/quantize/quantize.h"
+#include "codegen/quantize/quantize_model.h"
 
 /* Errors of layers by name, for a model, samples and options that the key stands for. */
 struct mo_quantize_state {

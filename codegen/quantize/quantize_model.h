@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * quantize.h - from a model of floats to one of 8-bit numbers, in the QDQ form.
+ * quantize_model.h - from a model of floats to one of 8-bit numbers, in the QDQ form.
  *
  *   open - operators of version 13 - batch norms folded - [equalized] - calibrated on samples -
  *   each layer quantized alone, to see what it costs - the whole, without layers that cost too much
@@ -8,7 +8,7 @@
  * the root of the mean square of the difference over that of the values, of the worst output. */
 #ifndef MO_QUANTIZE_H
 #define MO_QUANTIZE_H
-#include "codegen/quantize/calibrate.h"
+#include "codegen/quantize/find_ranges.h"
 
 struct mo_quantize_options {
     enum mo_range_method method;
@@ -27,7 +27,7 @@ struct mo_closeness {
     int64_t n_best, n_same; /* places of the last dimension's largest value, and those where it is the same */
 };
 
-struct mo_quantized {
+struct mo_quantization {
     struct mo_edit edit; /* of the result; mo_quantized_close() */
     struct mo_qlayers layers;
     const char **layer_name; /* by layer */
@@ -38,7 +38,7 @@ struct mo_quantized {
     size_t float_bytes, bytes; /* of the prepared model and of the result */
 };
 
-int mo_quantize(const struct mo_env *env, const char *path, const struct mo_samples *samples,
-                const struct mo_quantize_options *options, struct mo_quantized *out, moire_error *err);
-void mo_quantized_close(struct mo_quantized *q);
+int mo_quantize(const struct mo_env *env, const char *path, const struct mo_model_samples *samples,
+                const struct mo_quantize_options *options, struct mo_quantization *out, moire_error *err);
+void mo_quantized_close(struct mo_quantization *q);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * tally.c - see tally.h. */
-#include "codegen/quantize/tally.h"
+ * value_tally.c - see value_tally.h. */
+#include "codegen/quantize/value_tally.h"
 
 #include <math.h>
 #include <string.h>
