@@ -91,8 +91,8 @@ static int check_operands(const struct mo_graph *g, moire_error *err) {
 }
 
 int mo_prepare(struct mo_graph *g, const struct mo_frontend_options *options, moire_error *err) {
-    bool small = options->precision == MO_PRECISION_INT8 ||
-                 (options->precision == MO_PRECISION_AUTO && mo_isa_has_vnni());
+    bool small = options->precision == MOIRE_PRECISION_INT8 ||
+                 (options->precision == MOIRE_PRECISION_AUTO && mo_isa_has_vnni());
     g->keeps_small = small && !options->no_passes && !options->no_layout;
     int rc = mo_widen_halves(g, err);
     if (!rc) rc = mo_infer_and_fold(g, err);
@@ -101,9 +101,9 @@ int mo_prepare(struct mo_graph *g, const struct mo_frontend_options *options, mo
     return rc ? rc : check_operands(g, err);
 }
 
-enum mo_precision mo_precision_of(const char *name) {
-    if (name && !strcmp(name, "fp32")) return MO_PRECISION_F32;
-    return name && !strcmp(name, "int8") ? MO_PRECISION_INT8 : MO_PRECISION_AUTO;
+enum moire_precision mo_precision_of(const char *name) {
+    if (name && !strcmp(name, "fp32")) return MOIRE_PRECISION_FP32;
+    return name && !strcmp(name, "int8") ? MOIRE_PRECISION_INT8 : MOIRE_PRECISION_AUTO;
 }
 
 const char *mo_precision_used(const struct mo_graph *g) {

@@ -12,10 +12,6 @@ struct mo_frontend_share {
     struct mo_weights *weights;   /* packed ones */
 };
 
-/* What layers between conversions compute with: 8-bit numbers where this machine multiplies these fast, or
- * never, or always. */
-enum mo_precision { MO_PRECISION_AUTO, MO_PRECISION_F32, MO_PRECISION_INT8 };
-
 struct mo_frontend_options {
     const moire_shape *shapes; /* bindings of symbolic or unknown input shapes */
     int n_shapes;
@@ -23,13 +19,13 @@ struct mo_frontend_options {
     bool only_import; /* inputs and outputs as the file declares them; nothing is bound or inferred */
     bool no_passes;   /* only import, inference and folding (what `inspect` shows as "before") */
     bool no_layout;   /* all passes but those of this machine's kernels: layouts, small integers */
-    enum mo_precision precision;
+    enum moire_precision precision;
     bool exact;                      /* of the graph: see moire_tenant_config.exact */
     struct mo_frontend_share *share; /* NULL: the graph has all that it needs itself */
 };
 
 /* "auto", "fp32", "int8"; of NULL or anything else, AUTO. */
-enum mo_precision mo_precision_of(const char *name);
+enum moire_precision mo_precision_of(const char *name);
 /* "int8" where layers of a prepared graph compute with 8-bit numbers, else "fp32". */
 const char *mo_precision_used(const struct mo_graph *g);
 

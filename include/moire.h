@@ -235,6 +235,10 @@ typedef struct moire_shape {
 
 enum moire_class { MOIRE_LATENCY_CRITICAL = 0, MOIRE_BEST_EFFORT = 1 };
 
+/* What a layer between conversions to 8 bits computes with: numbers of 8 bits where this processor multiplies
+ * these fast, or always, or float32. */
+enum moire_precision { MOIRE_PRECISION_AUTO = 0, MOIRE_PRECISION_FP32 = 1, MOIRE_PRECISION_INT8 = 2 };
+
 typedef struct moire_tenant_config {
     size_t size;
     const char *name; /* for reports; NULL = the file name */
@@ -258,6 +262,7 @@ typedef struct moire_tenant_config {
     int at_once;   /* 1: in milliseconds beside a tenant of its file, else as 0; 2: else MOIRE_ESTORE */
     int cores;     /* its queries have no more at once, all together; 0 = no bound.  Not on a device */
     double weight; /* 0 (= 1) to 1000: its share in overload under policy "moire" (docs/sharing.md) */
+    enum moire_precision precision; /* on cores, of layers between conversions to 8 bits */
 } moire_tenant_config;
 /* Sets every field to its default, and size.  Returns: nothing. */
 MOIRE_API void moire_tenant_config_init(moire_tenant_config *config);

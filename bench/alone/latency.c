@@ -20,8 +20,10 @@ static const char *kind_of(const struct mo_bench_solo *solo) {
 
 /* Of the model as moire prepares it; peers read the same file. */
 static const char *precision_of(const struct mo_bench_session *s, const struct mo_bench_tenant *tenant) {
-    const struct mo_frontend_options front = {
-        .shapes = tenant->shapes, .n_shapes = tenant->n_shapes, .exact = s->exact};
+    const struct mo_frontend_options front = {.shapes = tenant->shapes,
+                                              .n_shapes = tenant->n_shapes,
+                                              .exact = s->exact,
+                                              .precision = mo_precision_of(s->precision)};
     struct mo_graph *g = NULL;
     const char *name = "fp32";
     if (mo_frontend_load(s->env, tenant->model, &front, &g, NULL)) return name;
@@ -63,8 +65,10 @@ int mo_bench_latency_tenant(struct mo_bench_session *s, const struct mo_bench_la
 static int profile(struct mo_bench_journal *journal, const struct mo_bench_session *s,
                    const struct mo_bench_latency_options *o, const struct mo_bench_tenant *tenant,
                    int threads, moire_error *err) {
-    const struct mo_frontend_options front = {
-        .shapes = tenant->shapes, .n_shapes = tenant->n_shapes, .exact = s->exact};
+    const struct mo_frontend_options front = {.shapes = tenant->shapes,
+                                              .n_shapes = tenant->n_shapes,
+                                              .exact = s->exact,
+                                              .precision = mo_precision_of(s->precision)};
     const struct mo_timing_options by_layer = {.threads = threads, .budget_ns = PROFILE_NS, .by_layer = true};
     struct mo_bench_layers layers;
     struct mo_ceiling ceiling;

@@ -16,7 +16,7 @@ struct mo_bench_job {
     const char *store;                        /* moire: folder of variants, NULL = default */
     const char *objective, *pressure, *proxy; /* moire: as in moire_config */
     const char *device, *device_process, *device_cache, *device_profiles, *device_weights,
-        *precision;            /* moire: as in moire_config; NULL = cores */
+        *precision;            /* moire: as in moire_config; NULL = cores, where precision is the tenants' */
     const char *family, *over; /* a model server behind a network: whose, and "http" or "grpc" */
     const json_t *server;      /* its command, a list of words */
     const char *record;        /* moire: file for the trace of each run, the last one stays; NULL = none */

@@ -13,6 +13,7 @@
 #include "bench/load/flow.h"
 #include "bench/load/moire_backend.h"
 #include "bench/load/moire_report.h"
+#include "codegen/frontend.h"
 #include "runtime/ops/trial.h"
 
 enum { EVENTS = 1 << 16, RECORD_EVENTS = 1 << 19 };
@@ -125,6 +126,7 @@ static int load_target(struct self *self, const struct mo_bench_job *job, const 
     config.shapes = want->shapes;
     config.n_shapes = want->n_shapes;
     config.exact = job->exact;
+    if (!job->device) config.precision = mo_precision_of(job->precision);
     config.device_only = job->device != NULL;
     config.rate = count * of->declared;
     int code = moire_load(self->runtime, want->model, &config, &target->tenant, err);
@@ -205,7 +207,7 @@ static int backend_open(const struct mo_env *env, const struct mo_bench_job *job
     config.device_cache = job->device_cache;
     config.device_profiles = job->device_profiles;
     config.device_weights = job->device_weights;
-    config.device_precision = job->precision;
+    if (job->device) config.device_precision = job->precision;
     config.store = job->store;
     config.generic_only = job->generic;
     config.log = log_line;

@@ -33,18 +33,19 @@ struct mo_bench_session {
     const char *servers; /* where model servers live, as bench/serve-peers sets them up */
     const char *models;  /* folder of zoo files; NULL = the user's */
     char models_default[MO_CACHES_PATH];
-    const char *store;              /* NULL = default */
-    const char *record;             /* file for the trace of moire's runs; NULL = none */
-    const char *objective;          /* likewise, of the scenario or in its place; NULL = default */
-    const char *pressure, *proxy;   /* of moire's runtimes, as in moire_config; NULL = default */
-    const char *device, *precision; /* of moire's runtimes: GPUs; NULL = cores */
-    const char *process;            /* that their plugin runs in, as moire_config.device_process */
-    const char *device_cache;       /* of compiled programs, as moire_config.device_cache */
-    const char *gpu_profiles;       /* folder of share profiles, filled in from: */
-    const char *weights;            /* of policies for GPUs that learned; NULL = those of `gpus` */
-    const char *gpu_weights;        /* likewise, filled in */
-    const char *gpus;               /* machine file with their profiles; NULL = measured at load */
-    const char *command;            /* the command line, for the report */
+    const char *store;            /* NULL = default */
+    const char *record;           /* file for the trace of moire's runs; NULL = none */
+    const char *objective;        /* likewise, of the scenario or in its place; NULL = default */
+    const char *pressure, *proxy; /* of moire's runtimes, as in moire_config; NULL = default */
+    const char *device;           /* of moire's runtimes: GPUs; NULL = cores */
+    const char *precision;    /* of device, or of layers between conversions on cores (mo_precision_of()) */
+    const char *process;      /* that their plugin runs in, as moire_config.device_process */
+    const char *device_cache; /* of compiled programs, as moire_config.device_cache */
+    const char *gpu_profiles; /* folder of share profiles, filled in from: */
+    const char *weights;      /* of policies for GPUs that learned; NULL = those of `gpus` */
+    const char *gpu_weights;  /* likewise, filled in */
+    const char *gpus;         /* machine file with their profiles; NULL = measured at load */
+    const char *command;      /* the command line, for the report */
     bool generic, exact, quiet;
     int cores;
     int signal_fd;

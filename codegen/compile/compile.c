@@ -34,7 +34,7 @@ static const double LOADS = 12, RUNS = 40;
 
 static int add_model(const struct mo_env *env, const struct mo_compile_options *o, const char *file,
                      moire_shape *shapes, struct mo_search *search, moire_error *err) {
-    struct mo_frontend_options front = {.shapes = shapes, .exact = o->exact};
+    struct mo_frontend_options front = {.shapes = shapes, .exact = o->exact, .precision = o->precision};
     if (!shapes) return mo_fail(err, MOIRE_ENOMEM, "out of memory binding shapes");
     struct mo_graph *graph;
     int rc = mo_compile_shapes(env, o, file, shapes, &front.n_shapes, err);

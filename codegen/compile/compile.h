@@ -10,6 +10,7 @@ struct mo_compile_options {
     const moire_shape *shapes; /* each is given to the models that have an input of its name */
     int n_shapes;
     bool exact;                      /* variants for models that are loaded with moire_tenant_config.exact */
+    enum moire_precision precision;  /* likewise */
     struct mo_search_options search; /* families and problem may be NULL: the generator's own */
 };
 

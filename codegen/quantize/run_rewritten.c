@@ -48,7 +48,7 @@ static int make_plan(struct mo_qprobe *p, const struct mo_model_samples *s, int 
         memcpy(p->shapes[i].shape, t->shape, sizeof t->shape);
     }
     const struct mo_frontend_options front = {
-        .shapes = p->shapes, .n_shapes = s->n_in, .precision = MO_PRECISION_F32};
+        .shapes = p->shapes, .n_shapes = s->n_in, .precision = MOIRE_PRECISION_FP32};
     const struct mo_plan_options planning = {.isa = mo_isa_detect()};
     int rc = mo_frontend_parse(p->env, p->bytes, p->n, NULL, &front, &g, err);
     if (!rc) rc = mo_plan_build(g, &planning, &p->plan, err);

@@ -26,9 +26,10 @@ static void add_text(struct mo_sha256 *h, const char *format, ...) {
 
 /* The version of everything that shapes a compiled model, and what it was asked for. */
 static void add_request(struct mo_sha256 *h, const struct mo_compiled_request *r) {
-    add_text(h, "moire model %d.%d %s\nabi %d\ngenerator %d\nisa %s%s\n", MO_STORE_FORMAT, MO_IMAGE_FORMAT,
+    static const char *const precisions[] = {"", " fp32", " int8"};
+    add_text(h, "moire model %d.%d %s\nabi %d\ngenerator %d\nisa %s%s%s\n", MO_STORE_FORMAT, MO_IMAGE_FORMAT,
              MOIRE_VERSION_STRING, MO_KERNEL_ABI, MO_GENERATOR_VERSION, mo_isa_name(r->isa),
-             r->exact ? " exact" : "");
+             r->exact ? " exact" : "", precisions[r->precision]);
     for (int i = 0; i < r->n_shapes; i++) {
         mo_sha256_add(h, r->shapes[i].input, strlen(r->shapes[i].input) + 1);
         for (int k = 0; k < r->shapes[i].rank; k++)

@@ -22,6 +22,7 @@ struct mo_compiled_request {
     int n_shapes;
     bool exact;
     enum mo_isa isa;
+    enum moire_precision precision;
 };
 
 struct mo_compiled {

@@ -33,6 +33,8 @@ static int read_config(const moire_tenant_config *given, moire_tenant_config *ou
     if (!(out->weight >= 0 && out->weight <= MAX_WEIGHT))
         return mo_fail(err, MOIRE_EINVAL, "tenant config: weight is %g; it must be 0 to %d", out->weight,
                        MAX_WEIGHT);
+    if (out->precision < MOIRE_PRECISION_AUTO || out->precision > MOIRE_PRECISION_INT8)
+        return mo_fail(err, MOIRE_EINVAL, "tenant config: unknown precision %d", (int)out->precision);
     if (out->cls != MOIRE_LATENCY_CRITICAL && out->cls != MOIRE_BEST_EFFORT)
         return mo_fail(err, MOIRE_EINVAL, "tenant config: unknown class %d", (int)out->cls);
     return MOIRE_OK;
@@ -46,7 +48,7 @@ static const char *base_name(const char *path) {
 /* From the store.  Whatever is wrong there costs time, never service: one line, and ONNX it is. */
 static int build_compiled(moire_tenant *t, const char *path, const moire_tenant_config *c, moire_error *err) {
     const moire_runtime *rt = t->runtime;
-    struct mo_compiled_request request = {path, c->shapes, c->n_shapes, c->exact != 0, rt->isa};
+    struct mo_compiled_request request = {path, c->shapes, c->n_shapes, c->exact != 0, rt->isa, c->precision};
     struct mo_plan_options options = {.isa = rt->isa, .store = rt->store};
     moire_error why;
     bool helper = mo_device_units(rt->cores) > 1;
@@ -81,7 +83,7 @@ static int build_from_onnx(moire_tenant *t, const char *path, const moire_tenant
                            moire_error *err) {
     const moire_runtime *rt = t->runtime;
     const struct mo_frontend_options front = {
-        .shapes = c->shapes, .n_shapes = c->n_shapes, .exact = c->exact};
+        .shapes = c->shapes, .n_shapes = c->n_shapes, .exact = c->exact, .precision = c->precision};
     const struct mo_plan_options options = {.isa = rt->isa, .store = rt->store};
     struct mo_graph *graph;
     if (rt->recording) return build_alone(t, path, &front, &options, err);

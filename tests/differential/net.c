@@ -34,7 +34,8 @@ static struct mo_graph *load(const struct dt_case *c, enum form form, moire_erro
     struct mo_frontend_options options = {.no_layout = form == NO_LAYOUT,
                                           .no_passes = form == NO_PASSES,
                                           .exact = c->seed % 6 == 0,
-                                          .precision = c->seed % 4 ? MO_PRECISION_INT8 : MO_PRECISION_F32};
+                                          .precision =
+                                              c->seed % 4 ? MOIRE_PRECISION_INT8 : MOIRE_PRECISION_FP32};
     struct mo_graph *g = NULL;
     if (mo_frontend_parse(c->env, c->bytes, c->n, NULL, &options, &g, err)) return NULL;
     return g;

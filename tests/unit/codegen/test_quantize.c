@@ -40,7 +40,7 @@ static int count(struct quantize_case *p, struct mo_quantization *q, const char 
     moire_error err = {0};
     struct mo_graph *g;
     const struct mo_frontend_options front = {
-        .batch = 1, .precision = MO_PRECISION_INT8, .no_passes = !passes};
+        .batch = 1, .precision = MOIRE_PRECISION_INT8, .no_passes = !passes};
     assert_int_equal(mo_edit_pack(&q->edit, &bytes, &n), 0);
     if (mo_frontend_parse(&p->env, bytes, n, NULL, &front, &g, &err)) fail_msg("%s", err.message);
     mo_free(&p->env, bytes);

@@ -301,7 +301,8 @@ static void layers_become_small(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ob *b = ob_create(13);
         cases[i].build(b);
-        struct mo_graph *g = ways_graph_of(b, &(struct mo_frontend_options){.precision = MO_PRECISION_INT8});
+        struct mo_graph *g =
+            ways_graph_of(b, &(struct mo_frontend_options){.precision = MOIRE_PRECISION_INT8});
         int found = 0;
         for (int k = 0; k < g->n_nodes; k++)
             found += !strcmp(g->nodes[k]->op_type, cases[i].operator);

@@ -74,7 +74,8 @@ int ways_check(struct ob *b, const char *name, bool special, ways_differ *differ
     for (int way = -1; way < MO_ISA_COUNT; way = mo_isa_next(way)) /* -1: the reference */
         for (int small = 0; small < 2; small++) {
             struct mo_frontend_options front = {.no_layout = way < 0 && !small,
-                                                .precision = small ? MO_PRECISION_INT8 : MO_PRECISION_F32};
+                                                .precision =
+                                                    small ? MOIRE_PRECISION_INT8 : MOIRE_PRECISION_FP32};
             struct mo_plan_options options = {.isa = way < 0 ? MO_ISA_BASE : (enum mo_isa)way,
                                               .reference_only = way < 0};
             if (run_graph_in_used_memory(ways_graph_of(b, &front), &options, in, plain->n_inputs, got, &err))

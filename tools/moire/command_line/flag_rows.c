@@ -79,7 +79,8 @@ static const struct mo_flag rows[] = {
      "for models run with --exact: no algorithm that rounds more than the sum of products"},
     {"--exact", NULL, ON(RUN) | ON(INSPECT) | ON(CHECK_MODEL) | ALONE | ON(SERVE), TO(exact),
      "models loaded with `exact`: sums as ONNX writes them, no Winograd, no Strassen"},
-    {"--precision", "P", ON(RUN) | ON(INSPECT) | ON(CHECK_MODEL), TO(precision),
+    {"--precision", "P",
+     ON(RUN) | ON(INSPECT) | ON(CHECK_MODEL) | COMPILES | ON(FRONT) | ON(LATENCY) | ON(COLD), TO(precision),
      "what layers between conversions to 8 bits compute with; auto: int8 where this processor multiplies "
      "bytes fast",
      .initial = "auto", .choices = "auto int8 fp32"},

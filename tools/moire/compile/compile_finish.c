@@ -114,8 +114,11 @@ static void publish(struct mo_finish *f, const struct mo_compiled_request *reque
 }
 
 static int finish_model(struct mo_finish *f, const char *file, moire_shape *shapes) {
-    struct mo_compiled_request request = {
-        .path = file, .shapes = shapes, .exact = f->compile->exact, .isa = f->compile->search.isa};
+    struct mo_compiled_request request = {.path = file,
+                                          .shapes = shapes,
+                                          .exact = f->compile->exact,
+                                          .precision = f->compile->precision,
+                                          .isa = f->compile->search.isa};
     struct mo_finished *m = &f->model[f->n++];
     moire_error err = {0};
     *m = (struct mo_finished){.file = file};

@@ -272,6 +272,7 @@ static int publish_with(const struct mo_env *env, const char *store, struct publ
     p->config.shapes = request->shapes;
     p->config.n_shapes = request->n_shapes;
     p->config.exact = request->exact;
+    p->config.precision = request->precision;
     int rc = mo_runtime_create(&config, env, 0, &rt, err);
     if (rc) return rc;
     mo_runtime_set_recording(rt, true);

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include "codegen/frontend.h"
 #include "tools/moire/compile/compile_all.h"
 #include "tools/moire/command_line/flags.h"
 #include "tools/moire/paths.h"
@@ -67,6 +68,7 @@ static int take_options(struct work *w, moire_error *err) {
     c->n_shapes = o->shapes.n;
     c->n_files = o->operands.n;
     c->exact = o->exact;
+    c->precision = mo_precision_of(o->precision);
     *s = (struct mo_search_options){.isa = mo_isa_detect(),
                                     .cc = o->cc,
                                     .refine = o->refine,

@@ -71,8 +71,10 @@ static void add_layer(struct mo_fronts *all, const struct mo_store *store, const
 
 static int collect(const struct mo_env *env, const struct mo_options *o, struct mo_fronts *all,
                    moire_error *err) {
-    struct mo_frontend_options front = {
-        .shapes = o->shapes.shape, .n_shapes = o->shapes.n, .exact = o->exact};
+    struct mo_frontend_options front = {.shapes = o->shapes.shape,
+                                        .n_shapes = o->shapes.n,
+                                        .exact = o->exact,
+                                        .precision = mo_precision_of(o->precision)};
     char path[MO_PATH_CAP];
     const char *file;
     struct mo_store *store = NULL;

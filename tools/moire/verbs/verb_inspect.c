@@ -117,6 +117,7 @@ static void find_stamp(struct mo_inspection *in, const struct mo_options *o, con
                                                 .shapes = o->shapes.shape,
                                                 .n_shapes = o->shapes.n,
                                                 .exact = o->exact,
+                                                .precision = mo_precision_of(o->precision),
                                                 .isa = mo_isa_detect()};
     char key[MO_SHA256_HEX];
     if (!store || o->batch || mo_compiled_read_stamp(store, in->env, &request, &in->stamp, NULL)) return;

@@ -21,7 +21,8 @@ struct round {
 
 static int load_graph(const struct round *r, struct mo_graph **out, moire_error *err) {
     const struct mo_compiled_request *q = &r->v->request;
-    struct mo_frontend_options front = {.shapes = q->shapes, .n_shapes = q->n_shapes, .exact = q->exact};
+    struct mo_frontend_options front = {
+        .shapes = q->shapes, .n_shapes = q->n_shapes, .exact = q->exact, .precision = q->precision};
     int rc = mo_frontend_load(r->env, q->path, &front, out, err);
     if (!rc) mo_graph_compact(*out);
     return rc;

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_precision.c - moire_tenant_config.precision: what layers between conversions to 8 bits compute with. */
+#define _DEFAULT_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "codegen/frontend.h"
+#include "runtime/plan/plan.h"
+#include "runtime/serve/parts.h"
+#include "tools/moire/verb.h"
+
+static char folder[64], floats[100], bytes[100];
+
+static int make_models(void **state) {
+    struct mo_env env = mo_env_default();
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/moire-precision-XXXXXX");
+    assert_non_null(mkdtemp(folder));
+    snprintf(floats, sizeof floats, "%s/lenet.onnx", folder);
+    snprintf(bytes, sizeof bytes, "%s/lenet-int8.onnx", folder);
+    char *build[] = {"zoo", "build", "lenet", "-o", floats, NULL};
+    char *quantize[] = {"quantize", floats, "-o", bytes, "--quiet", NULL};
+    if (mo_verb_call(&env, &mo_verb_zoo, 5, build)) return 1;
+    return mo_verb_call(&env, &mo_verb_quantize, 5, quantize);
+}
+
+static int remove_models(void **state) {
+    (void)state;
+    unlink(floats);
+    unlink(bytes);
+    return rmdir(folder);
+}
+
+static const char *used(const char *path, enum moire_precision precision, float answer[10]) {
+    moire_runtime *rt;
+    moire_tenant *t;
+    moire_error err = {0};
+    moire_config config;
+    moire_config_init(&config);
+    assert_int_equal(moire_runtime_create(&config, &rt, &err), MOIRE_OK);
+    moire_tenant_config c;
+    moire_tenant_config_init(&c);
+    c.precision = precision;
+    if (moire_load(rt, path, &c, &t, &err)) fail_msg("%s", err.message);
+    static float image[28 * 28];
+    for (size_t i = 0; i < sizeof image / sizeof *image; i++)
+        image[i] = (float)(i * 37 % 101) / 50 - 1;
+    moire_port port;
+    assert_int_equal(moire_input(t, 0, &port), MOIRE_OK);
+    moire_tensor in = {.dtype = MOIRE_F32, .rank = port.rank, .data = image, .bytes = sizeof image};
+    memcpy(in.shape, port.shape, sizeof in.shape);
+    moire_tensor out = {.data = answer, .bytes = 10 * sizeof(float)};
+    assert_int_equal(moire_run(t, &in, 1, &out, 1, &err), MOIRE_OK);
+    const char *name = mo_precision_used(mo_tenant_parts(t).plan->graph);
+    moire_runtime_destroy(rt, 1);
+    return name;
+}
+
+static void layers_compute_with_what_was_asked(void **state) {
+    float whole[10], by_choice[10], small[10];
+    (void)state;
+    assert_string_equal(used(bytes, MOIRE_PRECISION_FP32, whole), "fp32");
+    assert_string_equal(used(bytes, MOIRE_PRECISION_INT8, small), "int8");
+    used(bytes, MOIRE_PRECISION_AUTO, by_choice);
+    for (int i = 0; i < 10; i++) {
+        assert_float_equal(small[i], whole[i], 0.2);
+        assert_float_equal(by_choice[i], whole[i], 0.2);
+    }
+    assert_string_equal(used(floats, MOIRE_PRECISION_INT8, whole), "fp32");
+}
+
+static void an_unknown_one_is_refused(void **state) {
+    moire_runtime *rt;
+    moire_tenant *t;
+    moire_error err = {0};
+    moire_config config;
+    (void)state;
+    moire_config_init(&config);
+    assert_int_equal(moire_runtime_create(&config, &rt, &err), MOIRE_OK);
+    moire_tenant_config c;
+    moire_tenant_config_init(&c);
+    c.precision = (enum moire_precision)3;
+    assert_int_equal(moire_load(rt, bytes, &c, &t, &err), MOIRE_EINVAL);
+    assert_non_null(strstr(err.message, "precision"));
+    moire_runtime_destroy(rt, 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(layers_compute_with_what_was_asked),
+        cmocka_unit_test(an_unknown_one_is_refused),
+    };
+    return cmocka_run_group_tests(tests, make_models, remove_models);
+}
