@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0
- *
  * moire.h - the public interface of libmoire, a multi-tenant DNN inference runtime.
  *
  * A program creates a runtime, loads ONNX files as tenants, submits queries and is called back with their
@@ -9,8 +8,7 @@
  *
  * Errors.  Every call that can fail returns 0 (MOIRE_OK) or a negative `enum moire_code`.  One whose last
  * argument is a `moire_error` fills it, unless it is NULL, with a line that says what is wrong and what to
- * do. No call exits, aborts on bad input, prints, or reads the environment but for the folders of
- * moire_config.
+ * do. No call exits, aborts on bad input, prints, or reads the environment but for moire_config's folders.
  *
  * Units.  Time is in nanoseconds of one monotonic clock, moire_now(); sizes are in bytes.  Shapes are
  * row-major, outermost dimension first.
@@ -234,9 +232,7 @@ typedef struct moire_shape {
 } moire_shape;
 
 enum moire_class { MOIRE_LATENCY_CRITICAL = 0, MOIRE_BEST_EFFORT = 1 };
-
-/* What a layer between conversions to 8 bits computes with: numbers of 8 bits where this processor multiplies
- * these fast, or always, or float32. */
+/* Of layers between conversions to 8 bits; AUTO: 8 bits where this processor multiplies these fast. */
 enum moire_precision { MOIRE_PRECISION_AUTO = 0, MOIRE_PRECISION_FP32 = 1, MOIRE_PRECISION_INT8 = 2 };
 
 typedef struct moire_tenant_config {
@@ -262,7 +258,7 @@ typedef struct moire_tenant_config {
     int at_once;   /* 1: in milliseconds beside a tenant of its file, else as 0; 2: else MOIRE_ESTORE */
     int cores;     /* its queries have no more at once, all together; 0 = no bound.  Not on a device */
     double weight; /* 0 (= 1) to 1000: its share in overload under policy "moire" (docs/sharing.md) */
-    enum moire_precision precision; /* on cores, of layers between conversions to 8 bits */
+    enum moire_precision precision; /* on cores */
 } moire_tenant_config;
 /* Sets every field to its default, and size.  Returns: nothing. */
 MOIRE_API void moire_tenant_config_init(moire_tenant_config *config);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_precision.c - moire_tenant_config.precision: what layers between conversions to 8 bits compute with. */
+ * test_precision.c - moire_tenant_config.precision: what layers between conversions to 8 bits compute with.
+ */
 #define _DEFAULT_SOURCE
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,7 +49,7 @@ static const char *used(const char *path, enum moire_precision precision, float 
     moire_tenant_config_init(&c);
     c.precision = precision;
     if (moire_load(rt, path, &c, &t, &err)) fail_msg("%s", err.message);
-    static float image[28 * 28];
+    static float image[32 * 32];
     for (size_t i = 0; i < sizeof image / sizeof *image; i++)
         image[i] = (float)(i * 37 % 101) / 50 - 1;
     moire_port port;
