@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * emit-generic.c - build-time tool: writes the built-in micro-kernels (variants/tiles.h) of one instruction
- * set. Usage: emit-generic base|avx2|avx512|neon|avx512vnni > tiles_<isa>.c */
+ * set. Usage: emit-generic base|avx2|avx512|neon|avx512vnni|avxvnni|avx2pairs > tiles_<isa>.c */
 #include <string.h>
 #include "codegen/emit/emit.h"
 #include "variants/tiles.h"
@@ -15,6 +15,8 @@ static const struct {
     bool dot;     /* of bytes: a step is four channels, sums are stored as they are */
 } kinds[ALL_KINDS] = {{"conv", 16, 4, 64, false}, {"first", 1, 1, 4, false}, {"dw", 1, 1, 64, false},
                       {"dot", 4, 4, 16, true},    {"dotdw", 1, 1, 16, true}, {"narrow", 1, 1, 16, true}};
+
+enum { WIDE = 32 }; /* bytes of 16 channels as int16 */
 
 static bool is_depthwise(enum kind kind) {
     return kind == DEPTHWISE || kind == DOT_DEPTHWISE;
@@ -54,37 +56,112 @@ static void emit_advance(FILE *out, const struct mo_mac *m, int unroll) {
     fputc('\n', out);
 }
 
-static void emit_loops(FILE *out, enum kind kind, const struct mo_mac *m) {
-    int steps = kinds[kind].steps, unroll = kinds[kind].unroll;
+/* Steps of one tap, pixels at x0 (and x1), weights at q0 (and q1). */
+static void emit_steps(FILE *out, const struct mo_mac *m, int steps, int unroll) {
     int in = steps > 1 ? 16 : 12;
-    fputs("    const char *xo = x, *wo = a->w;\n"
-          "    for (i64 i = a->n_outer; i > 0; i--) {\n"
-          "        const struct mo_tap *tap = a->taps, *end = tap + a->n_taps;\n"
-          "        for (; tap < end; tap++) {\n",
-          out);
-    emit_bases(out, m);
     if (steps > unroll) fprintf(out, "            for (int s = 0; s < %d; s++) {\n", steps / unroll);
     mo_mac_channels(out, m, in, unroll, ~0ull);
     if (steps > unroll) {
         emit_advance(out, m, unroll);
         fputs("            }\n", out);
     }
+}
+
+/* Columns of a filter row that one product adds, of eight channels: both vectors of a block in turn, since
+ * the weights of both and the sums leave too few registers.  Neighbours share what they read. */
+static void emit_columns(FILE *out, const struct mo_mac *m) {
+    const int parts = m->isa->pairs ? 2 : 1, columns = 4 / parts, stride = m->px ? (int)(m->px / 16) : 0;
+    for (int r = 0; r < mo_mac_vectors(m); r++) {
+        for (int k = 0; k < parts; k++)
+            fprintf(out, "            w%d = load(q0 + %d);\n", k, k * 64 + r * 32);
+        for (int at = 0; at < (m->cols - 1) * (stride ? stride : parts) + (stride ? columns * parts : parts);
+             at++) {
+            bool loaded = false;
+            for (int k = 0; k < parts; k++) {
+                int from = stride ? at - k * columns : at - k, each = stride ? stride : parts;
+                if (from < 0 || from % each || from / each >= m->cols) continue;
+                if (!loaded && stride) fprintf(out, "            x_ = columns(x0 + %d);", at * 16 + r * 8);
+                if (!loaded && !stride)
+                    fprintf(out, "            x_ = columns(x0 + %d * px + %d);", from / each,
+                            k * columns * 16 + r * 8);
+                loaded = true;
+                fprintf(out, " a%d_%d = mac(a%d_%d, w%d, x_);", r, from / each, r, from / each, k);
+            }
+            if (loaded) fputc('\n', out);
+        }
+    }
+}
+
+static void emit_loops(FILE *out, enum kind kind, const struct mo_mac *m) {
+    fputs("    const char *xo = x, *wo = a->w;\n"
+          "    for (i64 i = a->n_outer; i > 0; i--) {\n"
+          "        const struct mo_tap *tap = a->taps, *end = tap + a->n_taps;\n"
+          "        for (; tap < end; tap++) {\n",
+          out);
+    emit_bases(out, m);
+    if (kind == DOT_DEPTHWISE && m->isa->vectors > 1)
+        emit_columns(out, m);
+    else
+        emit_steps(out, m, kinds[kind].steps, kinds[kind].unroll);
     fputs("        }\n        xo += a->x_outer; wo += a->w_outer;\n    }\n", out);
 }
 
-/* Bytes of every accumulator, four pixels a time; their place is four times as dense as that of sums. */
+static void emit_widen(FILE *out, const struct mo_mac *m, const char *from) {
+    for (int row = 0; row < m->rows; row++)
+        for (int col = 0; col < m->cols; col++) {
+            fprintf(out, "            widen(next + %d, %s", (row * m->cols + col) * WIDE, from);
+            if (row) fputs(" + a->x_row", out);
+            if (m->px)
+                fprintf(out, " + %ld);\n", col * m->px);
+            else
+                fprintf(out, " + %d * px);\n", col);
+        }
+}
+
+/* The same on pixels made int16, those of the next tap while this one's are multiplied.  Behind the last tap
+ * some that were read before are read again. */
+static void emit_wide_loops(FILE *out, enum kind kind, const struct mo_mac *m) {
+    struct mo_mac wide = *m;
+    wide.px = WIDE;
+    int bytes = m->rows * m->cols * WIDE, steps = kinds[kind].steps * 2;
+    fprintf(out,
+            "    v buffer[%d];\n"
+            "    char *now = (char *)buffer, *next = now + %d;\n"
+            "    const char *xo = x, *wo = a->w, *from = x + (a->n_taps ? a->taps->x : 0);\n"
+            "    if (a->n_taps) {\n",
+            2 * bytes / 32, bytes);
+    emit_widen(out, m, "from");
+    fputs("    }\n"
+          "    for (i64 i = a->n_outer; i > 0; i--) {\n"
+          "        const struct mo_tap *tap = a->taps, *end = tap + a->n_taps;\n"
+          "        for (; tap < end; tap++) {\n"
+          "            char *filled = next;\n"
+          "            next = now, now = filled;\n"
+          "            const char *q0 = wo + tap->w, *x0 = now;\n"
+          "            from = tap + 1 < end ? xo + tap[1].x : xo + a->taps->x + (i > 1 ? a->x_outer : 0);\n",
+          out);
+    if (m->rows > 1) fprintf(out, "            const char *x1 = x0 + %d;\n", m->cols * WIDE);
+    emit_widen(out, m, "from");
+    emit_steps(out, &wide, steps, steps);
+    fputs("        }\n        xo += a->x_outer; wo += a->w_outer;\n    }\n", out);
+}
+
+/* Bytes of every accumulator, four of them a time; their place is four times as dense as that of sums. */
 static void emit_pack(FILE *out, const struct mo_mac *m) {
+    int vectors = m->isa->vectors, pixels = 4 / vectors;
     fputs("    if (a->pack) {\n"
           "        const char *f = (const char *)a->factor, *s = (const char *)a->shift;\n",
           out);
-    for (int r = 0; r < mo_mac_vectors(m); r++)
+    for (int b = 0; b < m->blocks; b++)
         for (int row = 0; row < m->rows; row++)
-            for (int col = 0; col < m->cols; col += 4) {
-                int n = m->cols - col < 4 ? m->cols - col : 4;
-                fprintf(out, "        pack(y + %d * a->y_block + %d * a->y_row + %d", r, row, col * 16);
-                for (int k = 0; k < 4; k++)
-                    fprintf(out, ", whole(a%d_%d, f + %d, s + %d)", r, row * m->cols + col + (k < n ? k : 0),
-                            r * 64, r * 64);
+            for (int col = 0; col < m->cols; col += pixels) {
+                int n = m->cols - col < pixels ? m->cols - col : pixels;
+                fprintf(out, "        pack(y + %d * a->y_block + %d * a->y_row + %d", b, row, col * 16);
+                for (int k = 0; k < 4; k++) {
+                    int r = b * vectors + k % vectors, pixel = k / vectors < n ? k / vectors : 0;
+                    fprintf(out, ", whole(a%d_%d, f + %d, s + %d)", r, row * m->cols + col + pixel,
+                            r * m->isa->lanes * 4, r * m->isa->lanes * 4);
+                }
                 fprintf(out, ", a->pack, %d);\n", n);
             }
     fputs("    } else {\n", out);
@@ -124,7 +201,10 @@ static void emit_tile(FILE *out, enum kind kind, const struct mo_mac *m, int str
     emit_registers(out, m, true, kinds[kind].dot);
     if (is_depthwise(kind)) fputs("    for (i64 rep = a->repeat; rep > 0; rep--) {\n", out);
     mo_mac_start(out, m, 4, "b");
-    emit_loops(out, kind, m);
+    if (m->isa->pairs && !is_depthwise(kind))
+        emit_wide_loops(out, kind, m);
+    else
+        emit_loops(out, kind, m);
     emit_finish(out, m, kinds[kind].dot);
     if (kind == DEPTHWISE)
         fputs("    x += a->x_row, y += a->y_row, res += res ? a->y_row : 0;\n    }\n", out);
@@ -262,6 +342,7 @@ static void open_table(FILE *out, const struct mo_emit_isa *isa, const char *suf
     int one = isa->max_acc / isa->vectors < MO_TILE_PIXELS ? isa->max_acc / isa->vectors : MO_TILE_PIXELS;
     fprintf(out, "const struct mo_tiles mo_tiles_%s%s = {\n    .max_pixels = {0, %d, %d},\n", isa->name,
             suffix, one, isa->vectors > 1 ? 0 : isa->max_acc / 2);
+    if (isa->pairs) fputs("    .pairs = true,\n", out);
 }
 
 static void emit_table(FILE *out, const struct mo_emit_isa *isa) {
@@ -318,6 +399,6 @@ int main(int argc, char **argv) {
         emit_table(stdout, row);
         return fflush(stdout) ? 1 : 0;
     }
-    fprintf(stderr, "usage: emit-generic base|avx2|avx512|neon|avx512vnni\n");
+    fprintf(stderr, "usage: emit-generic base|avx2|avx512|neon|avx512vnni|avxvnni|avx2pairs\n");
     return 2;
 }

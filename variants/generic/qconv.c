@@ -92,9 +92,24 @@ static bool set_channels(const struct mo_binder *binder, const struct mo_node *n
     return (small->pack = pack_of(binder, &small->requant)) != NULL;
 }
 
-static enum mo_packing packing_of(const struct mo_conv *c, bool dot) {
-    if (c->depthwise) return dot ? MO_PACK_DOTDW16 : MO_PACK_DW16;
-    return !dot ? MO_PACK_CONV16 : c->c <= 4 ? MO_PACK_NARROW16 : MO_PACK_DOT16;
+/* `tiles` of bytes, or NULL. */
+static enum mo_packing packing_of(const struct mo_conv *c, const struct mo_tiles *tiles) {
+    if (!tiles) return c->depthwise ? MO_PACK_DW16 : MO_PACK_CONV16;
+    if (c->depthwise) return tiles->pairs ? MO_PACK_PAIRS_DW16 : MO_PACK_DOTDW16;
+    if (c->c <= 4) return tiles->pairs ? MO_PACK_PAIRS_NARROW16 : MO_PACK_NARROW16;
+    return tiles->pairs ? MO_PACK_PAIRS16 : MO_PACK_DOT16;
+}
+
+/* Of the kernel for matrices, depthwise filters, or others. */
+static const char *name_of(const struct mo_conv *c, enum mo_isa isa, bool dot) {
+    static const char *const names[3][MO_ISA_COUNT] = {
+        MO_LEVEL_NAMES("qconv"), MO_LEVEL_NAMES("qconv depthwise"), MO_LEVEL_NAMES("qgemm")};
+    static const char *const dots[3][MO_DOT_COUNT] = {
+        {"", "qconv vnni", "qconv avx-vnni", "qconv pairs"},
+        {"", "qconv depthwise vnni", "qconv depthwise avx-vnni", "qconv depthwise pairs"},
+        {"", "qgemm vnni", "qgemm avx-vnni", "qgemm pairs"}};
+    const int kind = c->rows ? 2 : c->depthwise;
+    return dot ? dots[kind][mo_isa_dot(isa)] : names[kind][isa];
 }
 
 /* Blocked; or rows one after the other, in and out. */
@@ -105,9 +120,6 @@ static bool lies_well(const struct mo_graph *g, const struct mo_conv *c) {
 
 static int bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                 moire_error *err) {
-    static const char *const names[MO_ISA_COUNT] = MO_LEVEL_NAMES("qconv"),
-                             *const depthwise[MO_ISA_COUNT] = MO_LEVEL_NAMES("qconv depthwise"),
-                             *const rows[MO_ISA_COUNT] = MO_LEVEL_NAMES("qgemm");
     const struct mo_simd_table *simd = mo_simd_of(binder->isa);
     struct mo_conv c;
     struct mo_qconv q;
@@ -117,7 +129,8 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     struct mo_conv_small *small = mo_region_alloc(binder->region, sizeof *small);
     if (!small) return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
     bool tiles = c.depthwise ? c.dw == 1 : c.c > 4 || narrow;
-    small->dot = tiles && mo_dot_tiles_of(binder->isa, narrow);
+    const struct mo_tiles *dot = tiles ? mo_dot_tiles_of(binder->isa, narrow) : NULL;
+    small->dot = dot;
     small->zero = c.x_zero ? 0 : q.x_zero; /* one that queries bring is in the sums' start */
     small->requantize = simd->requantize, small->widen = simd->widen;
     small->copy_pixels = simd->copy_pixels;
@@ -126,10 +139,8 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     int rc = mo_conv_walk_plan(binder, node, &c, kind, small, step, err);
     if (rc) return rc;
     const int32_t *sums;
-    step->packing = packing_of(&c, small->dot);
-    step->kernel = (c.rows ? rows : c.depthwise ? depthwise : names)[binder->isa];
-    if (small->dot)
-        step->kernel = c.rows ? "qgemm vnni" : c.depthwise ? "qconv depthwise vnni" : "qconv vnni";
+    step->packing = packing_of(&c, dot);
+    step->kernel = name_of(&c, binder->isa, dot);
     rc = mo_pack_small(step->packing, binder->graph, node, binder->region, &step->weights, &sums, err);
     if (rc) return rc;
     if (!set_channels(binder, node, &c, &q, small, sums, step))
