@@ -5,7 +5,7 @@
 #include "codegen/emit/emit.h"
 #include "variants/tiles.h"
 
-enum kind { CONV, FIRST, DEPTHWISE, KINDS, DOT = KINDS, DOT_DEPTHWISE, DOT_NARROW, ALL_KINDS };
+enum kind { CONV, FIRST, DEPTHWISE, KINDS, DOT = KINDS, DOT_DEPTHWISE, DOT_NARROW, DOT_WIDE, ALL_KINDS };
 
 static const struct {
     const char *name;
@@ -14,7 +14,8 @@ static const struct {
     long element; /* bytes from pixel to pixel at stride 1 */
     bool dot;     /* of bytes: a step is four channels, sums are stored as they are */
 } kinds[ALL_KINDS] = {{"conv", 16, 4, 64, false}, {"first", 1, 1, 4, false}, {"dw", 1, 1, 64, false},
-                      {"dot", 4, 4, 16, true},    {"dotdw", 1, 1, 16, true}, {"narrow", 1, 1, 16, true}};
+                      {"dot", 4, 4, 16, true},    {"dotdw", 1, 1, 16, true}, {"narrow", 1, 1, 16, true},
+                      {"wide", 8, 8, 32, true}};
 
 enum { WIDE = 32 }; /* bytes of 16 channels as int16 */
 
@@ -168,7 +169,7 @@ static void emit_pack(FILE *out, const struct mo_mac *m) {
 }
 
 /* Residual, clamp and store of every accumulator. */
-static void emit_finish(FILE *out, const struct mo_mac *m, bool dot) {
+static void emit_finish(FILE *out, const struct mo_mac *m, bool dot, bool packs) {
     for (int phase = 0; !dot && phase < 3; phase++) {
         static const char *const open[3] = {"    if (res && !a->res_last) {\n", "    {\n",
                                             "    if (res && a->res_last) {\n"};
@@ -185,13 +186,13 @@ static void emit_finish(FILE *out, const struct mo_mac *m, bool dot) {
             }
         fputs("    }\n", out);
     }
-    if (dot) emit_pack(out, m);
+    if (packs) emit_pack(out, m);
     for (int r = 0; r < mo_mac_vectors(m); r++)
         for (int t = 0; t < m->rows * m->cols; t++)
             fprintf(out, "    store(y + %d * a->y_block + %d * a->y_row + %d, a%d_%d);\n",
                     r / m->isa->vectors, t / m->cols,
                     t % m->cols * 64 + r % m->isa->vectors * m->isa->lanes * 4, r, t);
-    if (dot) fputs("    }\n", out);
+    if (packs) fputs("    }\n", out);
 }
 
 static void emit_tile(FILE *out, enum kind kind, const struct mo_mac *m, int stride) {
@@ -201,11 +202,11 @@ static void emit_tile(FILE *out, enum kind kind, const struct mo_mac *m, int str
     emit_registers(out, m, true, kinds[kind].dot);
     if (is_depthwise(kind)) fputs("    for (i64 rep = a->repeat; rep > 0; rep--) {\n", out);
     mo_mac_start(out, m, 4, "b");
-    if (m->isa->pairs && !is_depthwise(kind))
+    if (m->isa->pairs && (kind == DOT || kind == DOT_NARROW))
         emit_wide_loops(out, kind, m);
     else
         emit_loops(out, kind, m);
-    emit_finish(out, m, kinds[kind].dot);
+    emit_finish(out, m, kinds[kind].dot, kinds[kind].dot && kind != DOT_WIDE);
     if (kind == DEPTHWISE)
         fputs("    x += a->x_row, y += a->y_row, res += res ? a->y_row : 0;\n    }\n", out);
     if (kind == DOT_DEPTHWISE) fputs("    x += a->x_row, y += a->y_row;\n    }\n", out);
@@ -219,7 +220,7 @@ static void each_tile(FILE *out, const struct mo_emit_isa *isa, enum kind kind, 
     int cols_max = rows == 2 ? MO_TILE_ROW2 : MO_TILE_PIXELS;
     for (int blocks = 1; blocks <= blocks_max; blocks++)
         for (int cols = rows == 2 ? 3 : 1; cols <= cols_max; cols++)
-            for (int s = 0; s < MO_TILE_STRIDES; s++) {
+            for (int s = 0; s < (kind == DOT_WIDE ? 1 : MO_TILE_STRIDES); s++) {
                 struct mo_mac m = {.isa = isa,
                                    .blocks = blocks,
                                    .rows = rows,
@@ -235,10 +236,15 @@ static void each_tile(FILE *out, const struct mo_emit_isa *isa, enum kind kind, 
 }
 
 static void emit_row(FILE *out, enum kind kind, const struct mo_mac *m, int stride) {
-    static const char *const fields[ALL_KINDS] = {"conv", "first", "depthwise", "conv", "depthwise", "conv"};
+    static const char *const fields[ALL_KINDS] = {"conv",      "first", "depthwise", "conv",
+                                                  "depthwise", "conv",  "wide"};
     fprintf(out, "    .%s%s", fields[kind], m->rows == 2 ? "2" : "");
-    if (!is_depthwise(kind)) fprintf(out, "[%d]", m->blocks);
-    fprintf(out, "[%d][%d] = ", m->cols, stride);
+    if (kind == DOT_WIDE)
+        fprintf(out, "[%d] = ", m->cols);
+    else if (is_depthwise(kind))
+        fprintf(out, "[%d][%d] = ", m->cols, stride);
+    else
+        fprintf(out, "[%d][%d][%d] = ", m->blocks, m->cols, stride);
     tile_name(out, kind, m, stride);
     fputs(",\n", out);
 }
@@ -283,7 +289,7 @@ static void emit_window(FILE *out, const struct window *w) {
     for (int k = 0; k < w->side && !row; k++)
         if (mask[k]) mo_mac_step(out, m, 8, k * 64, k * 64, mask[k]);
     fputs("    }\n", out);
-    emit_finish(out, m, false);
+    emit_finish(out, m, false, false);
     fputs("    x += a->x_row, y += a->y_row, res += res ? a->y_row : 0;\n    }\n}\n\n", out);
 }
 
@@ -356,7 +362,8 @@ static void emit_table(FILE *out, const struct mo_emit_isa *isa) {
 
 static void each_dot_tile(FILE *out, const struct mo_emit_isa *isa, enum kind kind,
                           void (*fn)(FILE *, enum kind, const struct mo_mac *, int)) {
-    for (int rows = 1; rows <= 2 - is_depthwise(kind); rows++)
+    if (kind == DOT_WIDE && !isa->pairs) return;
+    for (int rows = 1; rows <= (kind == DOT || kind == DOT_NARROW ? 2 : 1); rows++)
         each_tile(out, isa, kind, rows, fn);
 }
 
@@ -373,6 +380,7 @@ static int emit_dot(FILE *out, const struct mo_emit_isa *isa) {
     open_table(out, isa, "");
     each_dot_tile(out, isa, DOT, emit_row);
     each_dot_tile(out, isa, DOT_DEPTHWISE, emit_row);
+    each_dot_tile(out, isa, DOT_WIDE, emit_row);
     fputs("};\n", out);
     open_table(out, isa, "_narrow");
     each_dot_tile(out, isa, DOT_NARROW, emit_row);

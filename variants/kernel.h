@@ -73,7 +73,11 @@ enum mo_packing {
     MO_PACK_PAIRS16 = 25,
     MO_PACK_PAIRS_NARROW16 = 26,
     MO_PACK_PAIRS_DW16 = 27,
-    MO_PACK_COUNT = 28
+    /* filters of F(2x2,3x3) and F(4x4,3x3), each row of G times what makes it whole (pack_small.c):
+     * [OC/16][alpha^2][IC/16][8][16 oc][2 ic] int16, then sums */
+    MO_PACK_WHOLE_WINO2 = 28,
+    MO_PACK_WHOLE_WINO4 = 29,
+    MO_PACK_COUNT = 30
 };
 
 struct mo_version;

@@ -12,12 +12,14 @@ struct form {
     int bytes;      /* 1 or 2 */
     bool depthwise; /* columns of the filter's rows; else of input channels */
     bool narrow;    /* of at most four */
+    int wino;       /* filters of F(m x m,3x3) for this m; 0: as they are */
 };
 
 static const struct form forms[] = {
-    {MO_PACK_DOT16, 1, false, false},         {MO_PACK_NARROW16, 1, false, true},
-    {MO_PACK_DOTDW16, 1, true, false},        {MO_PACK_PAIRS16, 2, false, false},
-    {MO_PACK_PAIRS_NARROW16, 2, false, true}, {MO_PACK_PAIRS_DW16, 2, true, false},
+    {MO_PACK_DOT16, 1, false, false, 0},         {MO_PACK_NARROW16, 1, false, true, 0},
+    {MO_PACK_DOTDW16, 1, true, false, 0},        {MO_PACK_PAIRS16, 2, false, false, 0},
+    {MO_PACK_PAIRS_NARROW16, 2, false, true, 0}, {MO_PACK_PAIRS_DW16, 2, true, false, 0},
+    {MO_PACK_WHOLE_WINO2, 2, false, false, 2},   {MO_PACK_WHOLE_WINO4, 2, false, false, 4},
 };
 
 /* NULL: of floats. */
@@ -28,14 +30,14 @@ static const struct form *form_of(enum mo_packing packing) {
 }
 
 /* The weight of a lane in one of four columns, which begin at `at`. */
-static void put(const struct form *form, char *at, int64_t lane, int64_t column, int8_t weight) {
-    const int64_t each = 4 / form->bytes,
-                  place = column / each * 64 + (lane * each + column % each) * form->bytes;
-    const int16_t wide = weight;
+static void put(const struct form *form, char *at, int64_t lane, int64_t column, int weight) {
+    const int64_t each = 4 / form->bytes;
+    char *to = at + column / each * 64 + (lane * each + column % each) * form->bytes;
+    const int16_t wide = (int16_t)weight;
     if (form->bytes == 1)
-        memcpy(at + place, &weight, 1);
+        *to = (char)weight;
     else
-        memcpy(at + place, &wide, 2);
+        memcpy(to, &wide, 2);
 }
 
 /* [group][OC/16][IC/16][taps][quads][16 oc][4 ic], 4 quads a block or 1 in all; merged groups leave zeros off
@@ -70,11 +72,33 @@ static void pack_depthwise(const struct mo_conv *c, const struct form *form, cha
         }
 }
 
+/* [OC/16][alpha^2][IC/16][4 quads][16 oc][4 ic] of U = G g GT, each row of G whole. */
+static void pack_winograd(const struct mo_conv *c, const struct form *form, char *out, int32_t *sums) {
+    static const int rows4[6][3] = {{1, 0, 0}, {-1, -1, -1}, {-1, 1, -1}, {1, 2, 4}, {1, -2, 4}, {0, 0, 1}},
+                     rows2[4][3] = {{1, 0, 0}, {1, 1, 1}, {1, -1, 1}, {0, 0, 1}};
+    const int(*g)[3] = form->wino == 4 ? rows4 : rows2, alpha = form->wino + 2;
+    const int8_t *w = c->weights->data;
+    for (int64_t o = 0; o < c->o; o++)
+        for (int64_t i = 0; i < c->c; i++, w += 9) {
+            char *to = out + (o / 16 * alpha * alpha * c->icb + i / 16) * 512 + i % 16 / 4 * 128;
+            for (int at = 0; at < alpha * alpha; at++) {
+                int sum = 0;
+                for (int t = 0; t < 9; t++)
+                    sum += g[at / alpha][t / 3] * g[at % alpha][t % 3] * w[t];
+                put(form, to + at * c->icb * 512, o % 16, i % 4, sum);
+            }
+            for (int t = 0; t < 9; t++)
+                sums[o] += w[t];
+        }
+}
+
 /* Bytes of products, where the packing is one of integers and the layer fits it; -1. */
 static int64_t product_bytes(const struct form *form, const struct mo_conv *c) {
     int64_t blocks = c->groups * c->ocb * c->icb, taps = c->kh * c->kw;
     if (!form || form->depthwise != c->depthwise) return -1;
     if (form->depthwise) return (c->o + 15) / 16 * c->kh * ((c->kw + 3) / 4) * 64 * form->bytes;
+    if (form->wino && (c->groups * c->merge != 1 || c->kh != 3 || c->kw != 3)) return -1;
+    if (form->wino) return blocks * (form->wino + 2) * (form->wino + 2) * 512;
     if (!form->narrow) return blocks * taps * 256 * form->bytes;
     return c->groups == 1 && c->merge == 1 && c->c <= 4 ? blocks * taps * 64 * form->bytes : -1;
 }
@@ -114,8 +138,8 @@ int mo_pack_small(enum mo_packing packing, const struct mo_graph *graph, const s
     if (!filled && products < 0 && !pack_floats(graph, &c, packing, (float *)w))
         return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory for packed weights", node->name);
     int32_t *own = (int32_t *)(w + products);
-    if (!filled && products >= 0 && c.depthwise) pack_depthwise(&c, form, w, own);
-    if (!filled && products >= 0 && !c.depthwise) pack_dot(&c, form, w, own);
+    if (!filled && products >= 0)
+        (form->wino ? pack_winograd : c.depthwise ? pack_depthwise : pack_dot)(&c, form, w, own);
     *weights = w;
     *sums = products >= 0 ? own : NULL;
     return MOIRE_OK;

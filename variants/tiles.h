@@ -64,6 +64,8 @@ struct mo_tiles {
     mo_tile_fn *conv[MO_TILE_BLOCKS + 1][MO_TILE_PIXELS + 1][MO_TILE_STRIDES];  /* C16 input */
     mo_tile_fn *conv2[MO_TILE_BLOCKS + 1][MO_TILE_ROW2 + 1][MO_TILE_STRIDES];   /* two rows */
     mo_tile_fn *first[MO_TILE_BLOCKS + 1][MO_TILE_PIXELS + 1][MO_TILE_STRIDES]; /* plain input */
+    mo_tile_fn
+        *wide[MO_TILE_PIXELS + 1]; /* of bytes, with `pairs`: input pixels are int16, one after the other */
     mo_tile_fn *depthwise[MO_TILE_PIXELS + 1][MO_TILE_STRIDES];
     /* [side][pixels][stride 1 or 2][left][right] */
     mo_tile_fn
@@ -81,8 +83,8 @@ extern const struct mo_tiles mo_tiles_avx512vnni, mo_tiles_avx512vnni_narrow, mo
 const struct mo_tiles *mo_tiles_of(enum mo_isa isa);
 
 /* Tiles of bytes, where a level and this machine have an instruction for them; else NULL.  Only max_pixels,
- * conv, conv2 and depthwise are there.  Input pixels are 16 bytes (uint8), of which `narrow` ones use 4;
- * weights as MO_PACK_DOT16, MO_PACK_DOTDW16 (a tap is four columns: four pixels are read) or
+ * conv, conv2, wide and depthwise are there.  Input pixels are 16 bytes (uint8), of which `narrow` ones use
+ * 4; weights as MO_PACK_DOT16, MO_PACK_DOTDW16 (a tap is four columns: four pixels are read) or
  * MO_PACK_NARROW16, or with `pairs` their forms in int16.  Accumulators are int32: they start from what
  * `bias` points to, of that type; clamp and residual are not read. */
 const struct mo_tiles *mo_dot_tiles_of(enum mo_isa isa, bool narrow);

@@ -133,22 +133,23 @@ static void emit_pairs(FILE *out, const struct mo_emit_isa *isa) {
           out);
     emit_broadcast(out, isa->constraint);
     emit_columns(out);
-    fputs("/* The first eight bytes of the lower half and the last eight of the upper one, as numbers of 16 "
-          "bits. */\n"
-          "static const unsigned char apart[32] = {0, 128, 1, 128, 2, 128, 3, 128, 4, 128, 5, 128, 6, 128, 7,\n"
-          "    128, 8, 128, 9, 128, 10, 128, 11, 128, 12, 128, 13, 128, 14, 128, 15, 128};\n"
-          "INLINE v spread(v x) {\n"
-          "    __asm__(\"vpshufb %1, %0, %0\" : \"+x\"(x) : \"m\"(*(const vu *)apart));\n"
-          "    return x;\n}\n"
-          "/* Eight channels of two pixels, by channel. */\n"
-          "INLINE v columns(const char *p) { return spread(two_columns(p)); }\n"
-          "typedef float pixel __attribute__((vector_size(16), aligned(1), may_alias));\n"
-          "/* The 16 channels of a pixel as int16. */\n"
-          "INLINE void widen(char *to, const char *p) {\n"
-          "    v x;\n"
-          "    __asm__(\"vbroadcasti128 %1, %0\" : \"=x\"(x) : \"m\"(*(const pixel *)p));\n"
-          "    store(to, spread(x));\n}\n",
-          out);
+    fputs(
+        "/* The first eight bytes of the lower half and the last eight of the upper one, as numbers of 16 "
+        "bits. */\n"
+        "static const unsigned char apart[32] = {0, 128, 1, 128, 2, 128, 3, 128, 4, 128, 5, 128, 6, 128, 7,\n"
+        "    128, 8, 128, 9, 128, 10, 128, 11, 128, 12, 128, 13, 128, 14, 128, 15, 128};\n"
+        "INLINE v spread(v x) {\n"
+        "    __asm__(\"vpshufb %1, %0, %0\" : \"+x\"(x) : \"m\"(*(const vu *)apart));\n"
+        "    return x;\n}\n"
+        "/* Eight channels of two pixels, by channel. */\n"
+        "INLINE v columns(const char *p) { return spread(two_columns(p)); }\n"
+        "typedef float pixel __attribute__((vector_size(16), aligned(1), may_alias));\n"
+        "/* The 16 channels of a pixel as int16. */\n"
+        "INLINE void widen(char *to, const char *p) {\n"
+        "    v x;\n"
+        "    __asm__(\"vbroadcasti128 %1, %0\" : \"=x\"(x) : \"m\"(*(const pixel *)p));\n"
+        "    store(to, spread(x));\n}\n",
+        out);
     emit_pack(out, isa);
 }
 

@@ -3,6 +3,7 @@
  * where the machine multiplies these, else by those of floats. */
 #include "variants/generic/bind.h"
 #include "variants/generic/conv_walk.h"
+#include "variants/generic/winograd_bytes.h"
 
 #include <math.h>
 
@@ -66,10 +67,10 @@ static struct mo_tile_pack *pack_of(const struct mo_binder *binder, const struct
     return p;
 }
 
-/* By output channel in padded blocks: a factor, a bias, and where sums start. */
+/* By output channel in padded blocks: a factor, a bias, and where sums of x less `centre` start. */
 static bool set_channels(const struct mo_binder *binder, const struct mo_node *node, const struct mo_conv *c,
-                         const struct mo_qconv *q, struct mo_conv_small *small, const int32_t *sums,
-                         struct mo_step *step) {
+                         const struct mo_qconv *q, int centre, struct mo_conv_small *small,
+                         const int32_t *sums, struct mo_step *step) {
     int64_t blocks = c->depthwise ? (c->o + 15) / 16 : c->groups * c->ocb;
     float *factor = mo_region_array(binder->region, (size_t)blocks * 16, sizeof *factor);
     float *bias = mo_region_array(binder->region, (size_t)blocks * 16, sizeof *bias);
@@ -83,7 +84,7 @@ static bool set_channels(const struct mo_binder *binder, const struct mo_node *n
         bias[o] = b ? b[o] * steps : 0;
     }
     for (int64_t i = 0; sums && i < blocks * 16; i++)
-        start[i] = -q->x_zero * sums[i];
+        start[i] = (centre - q->x_zero) * sums[i];
     small->factor = factor, small->bias = bias;
     if (c->x_zero && !(small->sums = sums_of(binder, c))) return false;
     small->requant.packs = small->requant.act == MO_ACT_NONE && q->to != MOIRE_F32 && values_fit(c, small);
@@ -136,16 +137,17 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     small->copy_pixels = simd->copy_pixels;
     set_requant(&small->requant, &q, &node->fuse, small->dot);
     enum mo_conv_kind kind = c.depthwise ? MO_CONV_DEPTHWISE : MO_CONV_BLOCKED;
-    int rc = mo_conv_walk_plan(binder, node, &c, kind, small, step, err);
+    const enum mo_packing winograd = mo_winograd_bytes_packing(binder, node, &c);
+    int rc = winograd ? MOIRE_OK : mo_conv_walk_plan(binder, node, &c, kind, small, step, err);
     if (rc) return rc;
     const int32_t *sums;
-    step->packing = packing_of(&c, dot);
+    step->packing = winograd ? winograd : packing_of(&c, dot);
     step->kernel = name_of(&c, binder->isa, dot);
     rc = mo_pack_small(step->packing, binder->graph, node, binder->region, &step->weights, &sums, err);
     if (rc) return rc;
-    if (!set_channels(binder, node, &c, &q, small, sums, step))
+    if (!set_channels(binder, node, &c, &q, winograd ? MO_WINO_BYTES_CENTRE : 0, small, sums, step))
         return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
-    return MOIRE_OK;
+    return winograd ? mo_winograd_bytes_plan(binder, node, &c, winograd, small, step, err) : MOIRE_OK;
 }
 
 extern const struct mo_family mo_family_qconv;
