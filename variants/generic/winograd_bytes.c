@@ -16,10 +16,10 @@
 enum {
     MIN_UNITS = 64,
     V_BYTES = 192 << 10,   /* of a chunk of tiles, beside M and the filters in a private cache */
-    MIN_CHUNK = 12,        /* tiles */
+    MIN_CHUNK = 28,        /* tiles */
     DEEPEST = 14,          /* input blocks of a part, F(4x4,3x3): 9 x 128 x 128 x 227 < 2^25 */
     DEEPEST_SMALL = 224,   /* F(2x2,3x3): 4 x 9 x 128 x 128 x 3640 < 2^31 */
-    PACKED_BYTES = 6 << 20 /* of filters: larger ones arrive more slowly than they are used */
+    PACKED_BYTES = 5 << 20 /* of filters of F(4x4,3x3), twice those of float32; F(2x2,3x3) has less than these */
 };
 
 /* Costs in products of vectors, as those of floats (variants/generic/winograd.c). */
@@ -44,7 +44,7 @@ static int64_t square_of(const struct form *form) {
 static double form_cost(const struct mo_conv *c, const struct form *form) {
     const double tiles = (double)(c->n * tiles_along(c->oh, form->m) * tiles_along(c->ow, form->m));
     const double in = (double)c->icb, out = (double)c->ocb, square = (double)square_of(form);
-    if (square * in * out * 512 > PACKED_BYTES) return INFINITY;
+    if (form->m == 4 && square * in * out * 512 > PACKED_BYTES) return INFINITY;
     return square * (16 * in * out * tiles + transform_cost * (in + out) * tiles + 16 * in * out * weight_cost);
 }
 
