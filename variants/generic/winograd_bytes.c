@@ -6,7 +6,8 @@
  * makes it whole, filters U of F(4x4,3x3) are at most 7 x 7 x 128 and tiles V of x - 128 at most
  * 10 x 10 x 128: both fit int16.  Products are added modulo 2^32, and AT is multiplied so that its result is
  * the sum times 2^6 x 9 at most.  Divided by 9, which modulo 2^32 is a product, 26 bits of the sum are there:
- * they are all of it up to 227 input channels, and layers of more add up parts.  F(2x2,3x3) multiplies by 4. */
+ * they are all of it up to 227 input channels, and layers of more add up parts.  F(2x2,3x3) multiplies by 4.
+ */
 #include "variants/generic/winograd_bytes.h"
 
 #include <math.h>
@@ -15,11 +16,12 @@
 
 enum {
     MIN_UNITS = 64,
-    V_BYTES = 192 << 10,   /* of a chunk of tiles, beside M and the filters in a private cache */
-    MIN_CHUNK = 28,        /* tiles */
-    DEEPEST = 14,          /* input blocks of a part, F(4x4,3x3): 9 x 128 x 128 x 227 < 2^25 */
-    DEEPEST_SMALL = 224,   /* F(2x2,3x3): 4 x 9 x 128 x 128 x 3640 < 2^31 */
-    PACKED_BYTES = 5 << 20 /* of filters of F(4x4,3x3), twice those of float32; F(2x2,3x3) has less than these */
+    V_BYTES = 192 << 10, /* of a chunk of tiles, beside M and the filters in a private cache */
+    MIN_CHUNK = 28,      /* tiles */
+    DEEPEST = 14,        /* input blocks of a part, F(4x4,3x3): 9 x 128 x 128 x 227 < 2^25 */
+    DEEPEST_SMALL = 224, /* F(2x2,3x3): 4 x 9 x 128 x 128 x 3640 < 2^31 */
+    PACKED_BYTES =
+        5 << 20 /* of filters of F(4x4,3x3), twice those of float32; F(2x2,3x3) has less than these */
 };
 
 /* Costs in products of vectors, as those of floats (variants/generic/winograd.c). */
@@ -45,7 +47,8 @@ static double form_cost(const struct mo_conv *c, const struct form *form) {
     const double tiles = (double)(c->n * tiles_along(c->oh, form->m) * tiles_along(c->ow, form->m));
     const double in = (double)c->icb, out = (double)c->ocb, square = (double)square_of(form);
     if (form->m == 4 && square * in * out * 512 > PACKED_BYTES) return INFINITY;
-    return square * (16 * in * out * tiles + transform_cost * (in + out) * tiles + 16 * in * out * weight_cost);
+    return square *
+           (16 * in * out * tiles + transform_cost * (in + out) * tiles + 16 * in * out * weight_cost);
 }
 
 static double direct_cost(const struct mo_conv *c) {
@@ -70,8 +73,8 @@ enum mo_packing mo_winograd_bytes_packing(const struct mo_binder *binder, const 
     return best;
 }
 
-/* Chunks of tiles as large as a private cache allows; groups of output blocks where the chunks are few.  No two
- * planes begin in the same cache set. */
+/* Chunks of tiles as large as a private cache allows; groups of output blocks where the chunks are few.  No
+ * two planes begin in the same cache set. */
 static void choose_units(struct mo_winograd_bytes_params *p) {
     int64_t square = (p->m + 2) * (p->m + 2), most = V_BYTES / (square * p->blocks_in * 32);
     if (most < MIN_CHUNK) most = MIN_CHUNK;
@@ -108,9 +111,9 @@ static void describe(const struct mo_binder *binder, const struct mo_conv *c, co
                                .bias = mo_keep_padded(binder, NULL, 16, 0)};
 }
 
-int mo_winograd_bytes_plan(const struct mo_binder *binder, const struct mo_node *node, const struct mo_conv *c,
-                           enum mo_packing packing, const struct mo_conv_small *small, struct mo_step *step,
-                           moire_error *err) {
+int mo_winograd_bytes_plan(const struct mo_binder *binder, const struct mo_node *node,
+                           const struct mo_conv *c, enum mo_packing packing,
+                           const struct mo_conv_small *small, struct mo_step *step, moire_error *err) {
     const struct form *form = packing == forms[0].packing ? &forms[0] : &forms[1];
     struct mo_winograd_bytes_params *p = mo_region_alloc(binder->region, sizeof *p);
     if (!p) return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);

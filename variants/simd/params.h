@@ -148,7 +148,7 @@ struct mo_scale_params {
 };
 struct mo_lookup_params {
     int64_t bytes, unit;
-    bool permutes; /* the machine has AVX512_VBMI */
+    bool permutes; /* the level can, by instructions: AVX2, or AVX-512 with VBMI */
     uint8_t table[256];
 };
 

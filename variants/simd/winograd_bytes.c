@@ -73,9 +73,8 @@ static inline __attribute__((always_inline)) sums without_factor(const int alpha
 }
 
 /* One tile of 16 channels: x with `row` bytes from a row to the next, to every v_plane-th byte of v. */
-static inline __attribute__((always_inline)) void tile_in(const struct mo_winograd_bytes_params *p,
-                                                          const int alpha, const char *x, int64_t row,
-                                                          char *v) {
+static inline __attribute__((always_inline)) void
+tile_in(const struct mo_winograd_bytes_params *p, const int alpha, const char *x, int64_t row, char *v) {
     wide half[ALPHA][ALPHA], d[ALPHA], out[ALPHA];
     for (int j = 0; j < alpha; j++) {
         for (int i = 0; i < alpha; i++)
@@ -182,8 +181,9 @@ static void convert(const struct mo_winograd_bytes_params *p, const struct mo_ka
         char *y = (char *)args->out[0] + at.image * args->out_image[0] +
                   ((block * p->oh + at.y) * p->ow + at.x) * p->y_pixel;
         for (int i = 0; i < p->m && at.y + i < p->oh; i++)
-            MO_SIMD(requantize)(&p->requant, sum + i * p->sum_row + t * p->m * 64, p->factor + block * 16,
-                                p->bias + block * 16, pixels, y + i * p->ow * p->y_pixel, p->y_pixel);
+            MO_SIMD(requantize)
+        (&p->requant, sum + i * p->sum_row + t * p->m * 64, p->factor + block * 16, p->bias + block * 16,
+         pixels, y + i * p->ow * p->y_pixel, p->y_pixel);
     }
 }
 
