@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pack_bytes.h - four vectors of whole numbers to bytes, where a level has instructions for it: two saturate to
- * the type, so that what is left of the bounds costs an instruction each for all four.  Only instructions that
- * the level has for both signs of bytes. */
+ * pack_bytes.h - four vectors of whole numbers to bytes, where a level has instructions for it: two saturate
+ * to the type, so that what is left of the bounds costs an instruction each for all four.  Only instructions
+ * that the level has for both signs of bytes. */
 #ifndef MO_SIMD_PACK_BYTES_H
 #define MO_SIMD_PACK_BYTES_H
 #include <math.h>
@@ -42,7 +42,8 @@ static inline void store_whole(void *p, whole_vec x) {
 static inline whole_vec packed_shorts(whole_vec a, whole_vec b, whole_vec add) {
     return _mm512_adds_epi16(_mm512_packs_epi32(a, b), add);
 }
-static inline whole_vec packed_bytes(whole_vec a, whole_vec b, whole_vec lo, whole_vec hi, const bool is_signed) {
+static inline whole_vec packed_bytes(whole_vec a, whole_vec b, whole_vec lo, whole_vec hi,
+                                     const bool is_signed) {
     const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
     whole_vec all = is_signed ? _mm512_packs_epi16(a, b) : _mm512_packus_epi16(a, b);
     all = is_signed ? _mm512_min_epi8(_mm512_max_epi8(all, lo), hi)
@@ -84,7 +85,8 @@ static inline void store_whole(void *p, whole_vec x) {
 static inline whole_vec packed_shorts(whole_vec a, whole_vec b, whole_vec add) {
     return _mm256_adds_epi16(_mm256_packs_epi32(a, b), add);
 }
-static inline whole_vec packed_bytes(whole_vec a, whole_vec b, whole_vec lo, whole_vec hi, const bool is_signed) {
+static inline whole_vec packed_bytes(whole_vec a, whole_vec b, whole_vec lo, whole_vec hi,
+                                     const bool is_signed) {
     const __m256i order = _mm256_set_epi32(7, 3, 6, 2, 5, 1, 4, 0);
     whole_vec all = is_signed ? _mm256_packs_epi16(a, b) : _mm256_packus_epi16(a, b);
     all = is_signed ? _mm256_min_epi8(_mm256_max_epi8(all, lo), hi)
