@@ -3,6 +3,7 @@
  * set. Usage: emit-generic base|avx2|avx512|neon|avx512vnni|avxvnni|avx2pairs > tiles_<isa>.c */
 #include <string.h>
 #include "codegen/emit/emit.h"
+#include "tools/emit-dot.h"
 #include "variants/tiles.h"
 
 enum kind { CONV, FIRST, DEPTHWISE, KINDS, DOT = KINDS, DOT_DEPTHWISE, DOT_NARROW, DOT_WIDE, ALL_KINDS };
@@ -13,11 +14,13 @@ static const struct {
     int unroll;
     long element; /* bytes from pixel to pixel at stride 1 */
     bool dot;     /* of bytes: a step is four channels, sums are stored as they are */
-} kinds[ALL_KINDS] = {{"conv", 16, 4, 64, false}, {"first", 1, 1, 4, false}, {"dw", 1, 1, 64, false},
-                      {"dot", 4, 4, 16, true},    {"dotdw", 1, 1, 16, true}, {"narrow", 1, 1, 16, true},
-                      {"wide", 8, 8, 32, true}};
-
-enum { WIDE = 32 }; /* bytes of 16 channels as int16 */
+} kinds[ALL_KINDS] = {{"conv", 16, 4, 64, false},
+                      {"first", 1, 1, 4, false},
+                      {"dw", 1, 1, 64, false},
+                      {"dot", 4, 4, 16, true},
+                      {"dotdw", 1, 1, 16, true},
+                      {"narrow", 1, 1, 16, true},
+                      {"wide", 8, 8, MO_DOT_WIDE_PIXEL, true}};
 
 static bool is_depthwise(enum kind kind) {
     return kind == DEPTHWISE || kind == DOT_DEPTHWISE;
@@ -68,31 +71,6 @@ static void emit_steps(FILE *out, const struct mo_mac *m, int steps, int unroll)
     }
 }
 
-/* Columns of a filter row that one product adds, of eight channels: both vectors of a block in turn, since
- * the weights of both and the sums leave too few registers.  Neighbours share what they read. */
-static void emit_columns(FILE *out, const struct mo_mac *m) {
-    const int parts = m->isa->pairs ? 2 : 1, columns = 4 / parts, stride = m->px ? (int)(m->px / 16) : 0;
-    for (int r = 0; r < mo_mac_vectors(m); r++) {
-        for (int k = 0; k < parts; k++)
-            fprintf(out, "            w%d = load(q0 + %d);\n", k, k * 64 + r * 32);
-        for (int at = 0; at < (m->cols - 1) * (stride ? stride : parts) + (stride ? columns * parts : parts);
-             at++) {
-            bool loaded = false;
-            for (int k = 0; k < parts; k++) {
-                int from = stride ? at - k * columns : at - k, each = stride ? stride : parts;
-                if (from < 0 || from % each || from / each >= m->cols) continue;
-                if (!loaded && stride) fprintf(out, "            x_ = columns(x0 + %d);", at * 16 + r * 8);
-                if (!loaded && !stride)
-                    fprintf(out, "            x_ = columns(x0 + %d * px + %d);", from / each,
-                            k * columns * 16 + r * 8);
-                loaded = true;
-                fprintf(out, " a%d_%d = mac(a%d_%d, w%d, x_);", r, from / each, r, from / each, k);
-            }
-            if (loaded) fputc('\n', out);
-        }
-    }
-}
-
 static void emit_loops(FILE *out, enum kind kind, const struct mo_mac *m) {
     fputs("    const char *xo = x, *wo = a->w;\n"
           "    for (i64 i = a->n_outer; i > 0; i--) {\n"
@@ -101,71 +79,10 @@ static void emit_loops(FILE *out, enum kind kind, const struct mo_mac *m) {
           out);
     emit_bases(out, m);
     if (kind == DOT_DEPTHWISE && m->isa->vectors > 1)
-        emit_columns(out, m);
+        mo_emit_columns(out, m);
     else
         emit_steps(out, m, kinds[kind].steps, kinds[kind].unroll);
     fputs("        }\n        xo += a->x_outer; wo += a->w_outer;\n    }\n", out);
-}
-
-static void emit_widen(FILE *out, const struct mo_mac *m, const char *from) {
-    for (int row = 0; row < m->rows; row++)
-        for (int col = 0; col < m->cols; col++) {
-            fprintf(out, "            widen(next + %d, %s", (row * m->cols + col) * WIDE, from);
-            if (row) fputs(" + a->x_row", out);
-            if (m->px)
-                fprintf(out, " + %ld);\n", col * m->px);
-            else
-                fprintf(out, " + %d * px);\n", col);
-        }
-}
-
-/* The same on pixels made int16, those of the next tap while this one's are multiplied.  Behind the last tap
- * some that were read before are read again. */
-static void emit_wide_loops(FILE *out, enum kind kind, const struct mo_mac *m) {
-    struct mo_mac wide = *m;
-    wide.px = WIDE;
-    int bytes = m->rows * m->cols * WIDE, steps = kinds[kind].steps * 2;
-    fprintf(out,
-            "    v buffer[%d];\n"
-            "    char *now = (char *)buffer, *next = now + %d;\n"
-            "    const char *xo = x, *wo = a->w, *from = x + (a->n_taps ? a->taps->x : 0);\n"
-            "    if (a->n_taps) {\n",
-            2 * bytes / 32, bytes);
-    emit_widen(out, m, "from");
-    fputs("    }\n"
-          "    for (i64 i = a->n_outer; i > 0; i--) {\n"
-          "        const struct mo_tap *tap = a->taps, *end = tap + a->n_taps;\n"
-          "        for (; tap < end; tap++) {\n"
-          "            char *filled = next;\n"
-          "            next = now, now = filled;\n"
-          "            const char *q0 = wo + tap->w, *x0 = now;\n"
-          "            from = tap + 1 < end ? xo + tap[1].x : xo + a->taps->x + (i > 1 ? a->x_outer : 0);\n",
-          out);
-    if (m->rows > 1) fprintf(out, "            const char *x1 = x0 + %d;\n", m->cols * WIDE);
-    emit_widen(out, m, "from");
-    emit_steps(out, &wide, steps, steps);
-    fputs("        }\n        xo += a->x_outer; wo += a->w_outer;\n    }\n", out);
-}
-
-/* Bytes of every accumulator, four of them a time; their place is four times as dense as that of sums. */
-static void emit_pack(FILE *out, const struct mo_mac *m) {
-    int vectors = m->isa->vectors, pixels = 4 / vectors;
-    fputs("    if (a->pack) {\n"
-          "        const char *f = (const char *)a->factor, *s = (const char *)a->shift;\n",
-          out);
-    for (int b = 0; b < m->blocks; b++)
-        for (int row = 0; row < m->rows; row++)
-            for (int col = 0; col < m->cols; col += pixels) {
-                int n = m->cols - col < pixels ? m->cols - col : pixels;
-                fprintf(out, "        pack(y + %d * a->y_block + %d * a->y_row + %d", b, row, col * 16);
-                for (int k = 0; k < 4; k++) {
-                    int r = b * vectors + k % vectors, pixel = k / vectors < n ? k / vectors : 0;
-                    fprintf(out, ", whole(a%d_%d, f + %d, s + %d)", r, row * m->cols + col + pixel,
-                            r * m->isa->lanes * 4, r * m->isa->lanes * 4);
-                }
-                fprintf(out, ", a->pack, %d);\n", n);
-            }
-    fputs("    } else {\n", out);
 }
 
 /* Residual, clamp and store of every accumulator. */
@@ -186,7 +103,7 @@ static void emit_finish(FILE *out, const struct mo_mac *m, bool dot, bool packs)
             }
         fputs("    }\n", out);
     }
-    if (packs) emit_pack(out, m);
+    if (packs) mo_emit_pack(out, m);
     for (int r = 0; r < mo_mac_vectors(m); r++)
         for (int t = 0; t < m->rows * m->cols; t++)
             fprintf(out, "    store(y + %d * a->y_block + %d * a->y_row + %d, a%d_%d);\n",
@@ -203,7 +120,7 @@ static void emit_tile(FILE *out, enum kind kind, const struct mo_mac *m, int str
     if (is_depthwise(kind)) fputs("    for (i64 rep = a->repeat; rep > 0; rep--) {\n", out);
     mo_mac_start(out, m, 4, "b");
     if (m->isa->pairs && (kind == DOT || kind == DOT_NARROW))
-        emit_wide_loops(out, kind, m);
+        mo_emit_wide_loops(out, m, 2 * kinds[kind].steps);
     else
         emit_loops(out, kind, m);
     emit_finish(out, m, kinds[kind].dot, kinds[kind].dot && kind != DOT_WIDE);

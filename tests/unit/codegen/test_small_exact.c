@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_small_exact.c - sums of 8-bit numbers are exact: with bytes and weights at both ends of their types, and
- * pairs of such, kernels of every instruction set give the same bits as the reference. */
+ * test_small_exact.c - sums of 8-bit numbers are exact: with bytes and weights at both ends of their types,
+ * and pairs of such, kernels of every instruction set give the same bits as the reference. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
