@@ -29,13 +29,10 @@ static void emit_pack(FILE *out, const struct mo_emit_isa *isa) {
                 "    return a;\n}\n",
                 with[i][0], with[i][1], c);
     fprintf(out,
-            "INLINE v whole(v a, const char *f, const char *b) {\n%s"
+            "INLINE v whole(v a, const char *f, const char *b) {\n"
+            "    v x = __builtin_convertvector((vi)a, v) * load(f) + load(b);\n"
             "    __asm__(\"vcvtps2dq %%0, %%0\" : \"+%s\"(x));\n"
             "    return x;\n}\n",
-            isa->vectors == 1 ? "    v x = __builtin_convertvector((vi)a, v) * load(f) + load(b);\n"
-                              : "    v x = __builtin_convertvector((vi)a, v);\n"
-                                "    __asm__(\"vfmadd213ps %2, %1, %0\" : \"+x\"(x) : \"x\"(load(f)), "
-                                "\"m\"(*(const vu *)b));\n",
             c);
     if (isa->vectors == 1)
         fputs("typedef float half __attribute__((vector_size(32), aligned(4), may_alias));\n", out);
