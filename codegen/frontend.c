@@ -92,7 +92,7 @@ static int check_operands(const struct mo_graph *g, moire_error *err) {
 
 int mo_prepare(struct mo_graph *g, const struct mo_frontend_options *options, moire_error *err) {
     bool small = options->precision == MOIRE_PRECISION_INT8 ||
-                 (options->precision == MOIRE_PRECISION_AUTO && mo_isa_has_vnni());
+                 (options->precision == MOIRE_PRECISION_AUTO && mo_isa_has_dot());
     g->keeps_small = small && !options->no_passes && !options->no_layout;
     int rc = mo_widen_halves(g, err);
     if (!rc) rc = mo_infer_and_fold(g, err);

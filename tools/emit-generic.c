@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  * emit-generic.c - build-time tool: writes the built-in micro-kernels (variants/tiles.h) of one instruction
- * set. Usage: emit-generic base|avx2|avx512|neon|avx512vnni > tiles_<isa>.c */
+ * set. Usage: emit-generic base|avx2|avx512|neon|avx512vnni|avxvnni|avx2pairs > tiles_<isa>.c */
 #include <string.h>
 #include "codegen/emit/emit.h"
+#include "tools/emit-dot.h"
 #include "variants/tiles.h"
 
-enum kind { CONV, FIRST, DEPTHWISE, KINDS, DOT = KINDS, DOT_DEPTHWISE, DOT_NARROW, ALL_KINDS };
+enum kind { CONV, FIRST, DEPTHWISE, KINDS, DOT = KINDS, DOT_DEPTHWISE, DOT_NARROW, DOT_WIDE, ALL_KINDS };
 
 static const struct {
     const char *name;
@@ -13,8 +14,13 @@ static const struct {
     int unroll;
     long element; /* bytes from pixel to pixel at stride 1 */
     bool dot;     /* of bytes: a step is four channels, sums are stored as they are */
-} kinds[ALL_KINDS] = {{"conv", 16, 4, 64, false}, {"first", 1, 1, 4, false}, {"dw", 1, 1, 64, false},
-                      {"dot", 4, 4, 16, true},    {"dotdw", 1, 1, 16, true}, {"narrow", 1, 1, 16, true}};
+} kinds[ALL_KINDS] = {{"conv", 16, 4, 64, false},
+                      {"first", 1, 1, 4, false},
+                      {"dw", 1, 1, 64, false},
+                      {"dot", 4, 4, 16, true},
+                      {"dotdw", 1, 1, 16, true},
+                      {"narrow", 1, 1, 16, true},
+                      {"wide", 8, 8, MO_DOT_WIDE_PIXEL, true}};
 
 static bool is_depthwise(enum kind kind) {
     return kind == DEPTHWISE || kind == DOT_DEPTHWISE;
@@ -54,44 +60,33 @@ static void emit_advance(FILE *out, const struct mo_mac *m, int unroll) {
     fputc('\n', out);
 }
 
-static void emit_loops(FILE *out, enum kind kind, const struct mo_mac *m) {
-    int steps = kinds[kind].steps, unroll = kinds[kind].unroll;
+/* Steps of one tap, pixels at x0 (and x1), weights at q0 (and q1). */
+static void emit_steps(FILE *out, const struct mo_mac *m, int steps, int unroll) {
     int in = steps > 1 ? 16 : 12;
-    fputs("    const char *xo = x, *wo = a->w;\n"
-          "    for (i64 i = a->n_outer; i > 0; i--) {\n"
-          "        const struct mo_tap *tap = a->taps, *end = tap + a->n_taps;\n"
-          "        for (; tap < end; tap++) {\n",
-          out);
-    emit_bases(out, m);
     if (steps > unroll) fprintf(out, "            for (int s = 0; s < %d; s++) {\n", steps / unroll);
     mo_mac_channels(out, m, in, unroll, ~0ull);
     if (steps > unroll) {
         emit_advance(out, m, unroll);
         fputs("            }\n", out);
     }
+}
+
+static void emit_loops(FILE *out, enum kind kind, const struct mo_mac *m) {
+    fputs("    const char *xo = x, *wo = a->w;\n"
+          "    for (i64 i = a->n_outer; i > 0; i--) {\n"
+          "        const struct mo_tap *tap = a->taps, *end = tap + a->n_taps;\n"
+          "        for (; tap < end; tap++) {\n",
+          out);
+    emit_bases(out, m);
+    if (kind == DOT_DEPTHWISE && m->isa->vectors > 1)
+        mo_emit_columns(out, m);
+    else
+        emit_steps(out, m, kinds[kind].steps, kinds[kind].unroll);
     fputs("        }\n        xo += a->x_outer; wo += a->w_outer;\n    }\n", out);
 }
 
-/* Bytes of every accumulator, four pixels a time; their place is four times as dense as that of sums. */
-static void emit_pack(FILE *out, const struct mo_mac *m) {
-    fputs("    if (a->pack) {\n"
-          "        const char *f = (const char *)a->factor, *s = (const char *)a->shift;\n",
-          out);
-    for (int r = 0; r < mo_mac_vectors(m); r++)
-        for (int row = 0; row < m->rows; row++)
-            for (int col = 0; col < m->cols; col += 4) {
-                int n = m->cols - col < 4 ? m->cols - col : 4;
-                fprintf(out, "        pack(y + %d * a->y_block + %d * a->y_row + %d", r, row, col * 16);
-                for (int k = 0; k < 4; k++)
-                    fprintf(out, ", whole(a%d_%d, f + %d, s + %d)", r, row * m->cols + col + (k < n ? k : 0),
-                            r * 64, r * 64);
-                fprintf(out, ", a->pack, %d);\n", n);
-            }
-    fputs("    } else {\n", out);
-}
-
 /* Residual, clamp and store of every accumulator. */
-static void emit_finish(FILE *out, const struct mo_mac *m, bool dot) {
+static void emit_finish(FILE *out, const struct mo_mac *m, bool dot, bool packs) {
     for (int phase = 0; !dot && phase < 3; phase++) {
         static const char *const open[3] = {"    if (res && !a->res_last) {\n", "    {\n",
                                             "    if (res && a->res_last) {\n"};
@@ -108,13 +103,13 @@ static void emit_finish(FILE *out, const struct mo_mac *m, bool dot) {
             }
         fputs("    }\n", out);
     }
-    if (dot) emit_pack(out, m);
+    if (packs) mo_emit_pack(out, m);
     for (int r = 0; r < mo_mac_vectors(m); r++)
         for (int t = 0; t < m->rows * m->cols; t++)
             fprintf(out, "    store(y + %d * a->y_block + %d * a->y_row + %d, a%d_%d);\n",
                     r / m->isa->vectors, t / m->cols,
                     t % m->cols * 64 + r % m->isa->vectors * m->isa->lanes * 4, r, t);
-    if (dot) fputs("    }\n", out);
+    if (packs) fputs("    }\n", out);
 }
 
 static void emit_tile(FILE *out, enum kind kind, const struct mo_mac *m, int stride) {
@@ -124,8 +119,11 @@ static void emit_tile(FILE *out, enum kind kind, const struct mo_mac *m, int str
     emit_registers(out, m, true, kinds[kind].dot);
     if (is_depthwise(kind)) fputs("    for (i64 rep = a->repeat; rep > 0; rep--) {\n", out);
     mo_mac_start(out, m, 4, "b");
-    emit_loops(out, kind, m);
-    emit_finish(out, m, kinds[kind].dot);
+    if (m->isa->pairs && (kind == DOT || kind == DOT_NARROW))
+        mo_emit_wide_loops(out, m, 2 * kinds[kind].steps);
+    else
+        emit_loops(out, kind, m);
+    emit_finish(out, m, kinds[kind].dot, kinds[kind].dot && kind != DOT_WIDE);
     if (kind == DEPTHWISE)
         fputs("    x += a->x_row, y += a->y_row, res += res ? a->y_row : 0;\n    }\n", out);
     if (kind == DOT_DEPTHWISE) fputs("    x += a->x_row, y += a->y_row;\n    }\n", out);
@@ -139,7 +137,7 @@ static void each_tile(FILE *out, const struct mo_emit_isa *isa, enum kind kind, 
     int cols_max = rows == 2 ? MO_TILE_ROW2 : MO_TILE_PIXELS;
     for (int blocks = 1; blocks <= blocks_max; blocks++)
         for (int cols = rows == 2 ? 3 : 1; cols <= cols_max; cols++)
-            for (int s = 0; s < MO_TILE_STRIDES; s++) {
+            for (int s = 0; s < (kind == DOT_WIDE ? 1 : MO_TILE_STRIDES); s++) {
                 struct mo_mac m = {.isa = isa,
                                    .blocks = blocks,
                                    .rows = rows,
@@ -155,10 +153,15 @@ static void each_tile(FILE *out, const struct mo_emit_isa *isa, enum kind kind, 
 }
 
 static void emit_row(FILE *out, enum kind kind, const struct mo_mac *m, int stride) {
-    static const char *const fields[ALL_KINDS] = {"conv", "first", "depthwise", "conv", "depthwise", "conv"};
+    static const char *const fields[ALL_KINDS] = {"conv",      "first", "depthwise", "conv",
+                                                  "depthwise", "conv",  "wide"};
     fprintf(out, "    .%s%s", fields[kind], m->rows == 2 ? "2" : "");
-    if (!is_depthwise(kind)) fprintf(out, "[%d]", m->blocks);
-    fprintf(out, "[%d][%d] = ", m->cols, stride);
+    if (kind == DOT_WIDE)
+        fprintf(out, "[%d] = ", m->cols);
+    else if (is_depthwise(kind))
+        fprintf(out, "[%d][%d] = ", m->cols, stride);
+    else
+        fprintf(out, "[%d][%d][%d] = ", m->blocks, m->cols, stride);
     tile_name(out, kind, m, stride);
     fputs(",\n", out);
 }
@@ -203,7 +206,7 @@ static void emit_window(FILE *out, const struct window *w) {
     for (int k = 0; k < w->side && !row; k++)
         if (mask[k]) mo_mac_step(out, m, 8, k * 64, k * 64, mask[k]);
     fputs("    }\n", out);
-    emit_finish(out, m, false);
+    emit_finish(out, m, false, false);
     fputs("    x += a->x_row, y += a->y_row, res += res ? a->y_row : 0;\n    }\n}\n\n", out);
 }
 
@@ -262,6 +265,7 @@ static void open_table(FILE *out, const struct mo_emit_isa *isa, const char *suf
     int one = isa->max_acc / isa->vectors < MO_TILE_PIXELS ? isa->max_acc / isa->vectors : MO_TILE_PIXELS;
     fprintf(out, "const struct mo_tiles mo_tiles_%s%s = {\n    .max_pixels = {0, %d, %d},\n", isa->name,
             suffix, one, isa->vectors > 1 ? 0 : isa->max_acc / 2);
+    if (isa->pairs) fputs("    .pairs = true,\n", out);
 }
 
 static void emit_table(FILE *out, const struct mo_emit_isa *isa) {
@@ -275,7 +279,8 @@ static void emit_table(FILE *out, const struct mo_emit_isa *isa) {
 
 static void each_dot_tile(FILE *out, const struct mo_emit_isa *isa, enum kind kind,
                           void (*fn)(FILE *, enum kind, const struct mo_mac *, int)) {
-    for (int rows = 1; rows <= 2 - is_depthwise(kind); rows++)
+    if (kind == DOT_WIDE && !isa->pairs) return;
+    for (int rows = 1; rows <= (kind == DOT || kind == DOT_NARROW ? 2 : 1); rows++)
         each_tile(out, isa, kind, rows, fn);
 }
 
@@ -292,6 +297,7 @@ static int emit_dot(FILE *out, const struct mo_emit_isa *isa) {
     open_table(out, isa, "");
     each_dot_tile(out, isa, DOT, emit_row);
     each_dot_tile(out, isa, DOT_DEPTHWISE, emit_row);
+    each_dot_tile(out, isa, DOT_WIDE, emit_row);
     fputs("};\n", out);
     open_table(out, isa, "_narrow");
     each_dot_tile(out, isa, DOT_NARROW, emit_row);
@@ -318,6 +324,6 @@ int main(int argc, char **argv) {
         emit_table(stdout, row);
         return fflush(stdout) ? 1 : 0;
     }
-    fprintf(stderr, "usage: emit-generic base|avx2|avx512|neon|avx512vnni\n");
+    fprintf(stderr, "usage: emit-generic base|avx2|avx512|neon|avx512vnni|avxvnni|avx2pairs\n");
     return 2;
 }

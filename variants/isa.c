@@ -36,8 +36,12 @@ static bool has_wide(int bit) {
     return mo_isa_detect() == MO_ISA_AVX512 && __get_cpuid_count(7, 0, &a, &b, &c, &d) && c >> bit & 1;
 }
 
-bool mo_isa_has_vnni(void) {
-    return has_wide(11);
+enum mo_dot mo_isa_dot(enum mo_isa isa) {
+    unsigned a, b, c, d;
+    if (isa != MO_ISA_AVX2 && isa != MO_ISA_AVX512) return MO_DOT_NONE;
+    if (isa == MO_ISA_AVX512 && has_wide(11)) return MO_DOT_AVX512_VNNI;
+    bool has = mo_isa_covers(mo_isa_detect(), isa) && __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 4 & 1;
+    return has ? MO_DOT_AVX_VNNI : MO_DOT_AVX2;
 }
 
 bool mo_isa_has_vbmi(void) {
@@ -54,14 +58,19 @@ enum mo_isa mo_isa_detect(void) {
 #endif
 
 #if !defined(__x86_64__)
-bool mo_isa_has_vnni(void) {
-    return false;
+enum mo_dot mo_isa_dot(enum mo_isa isa) {
+    (void)isa;
+    return MO_DOT_NONE;
 }
 
 bool mo_isa_has_vbmi(void) {
     return false;
 }
 #endif
+
+bool mo_isa_has_dot(void) {
+    return mo_isa_dot(mo_isa_detect()) != MO_DOT_NONE;
+}
 
 bool mo_isa_covers(enum mo_isa have, enum mo_isa need) {
     return need == MO_ISA_BASE || need == have || (need < have && have <= MO_ISA_AVX512);

@@ -37,8 +37,12 @@ bool mo_isa_covers(enum mo_isa have, enum mo_isa need);
 /* To go through the levels that this machine runs: the next one above `isa` (-1: the first), MO_ISA_COUNT at
  * the end. */
 int mo_isa_next(int isa);
-/* Whether this machine has AVX512_VNNI, which adds products of bytes: a set beside the levels. */
-bool mo_isa_has_vnni(void);
+/* Sets that add products of bytes, beside the levels: what a machine of such a set has for a level.  AVX2's
+ * own products are of int16. */
+enum mo_dot { MO_DOT_NONE, MO_DOT_AVX512_VNNI, MO_DOT_AVX_VNNI, MO_DOT_AVX2, MO_DOT_COUNT };
+enum mo_dot mo_isa_dot(enum mo_isa isa);
+/* Whether this machine has any: layers of 8-bit numbers are then worth it. */
+bool mo_isa_has_dot(void);
 /* Whether it has AVX512_VBMI, which permutes bytes. */
 bool mo_isa_has_vbmi(void);
 const char *mo_isa_name(enum mo_isa isa); /* "base", "avx2", "avx512", "neon" */
@@ -64,7 +68,16 @@ enum mo_packing {
     MO_PACK_NARROW16 =
         23, /* the same of inputs of at most 4 channels: [OC/16][KH][KW][16 oc][4 ic], then sums */
     MO_PACK_DOTDW16 = 24, /* [C/16][KH][KW/4][16][4 kw] int8, then sums [C/16][16] int32 */
-    MO_PACK_COUNT = 25
+    /* the same three in int16, by two channels or columns where those have four: [...][8][16 oc][2 ic],
+     * [...][2][16 oc][2 ic], [C/16][KH][KW/4][2][16][2 kw] */
+    MO_PACK_PAIRS16 = 25,
+    MO_PACK_PAIRS_NARROW16 = 26,
+    MO_PACK_PAIRS_DW16 = 27,
+    /* filters of F(2x2,3x3) and F(4x4,3x3), each row of G times what makes it whole (pack_small.c):
+     * [OC/16][alpha^2][IC/16][8][16 oc][2 ic] int16, then sums */
+    MO_PACK_WHOLE_WINO2 = 28,
+    MO_PACK_WHOLE_WINO4 = 29,
+    MO_PACK_COUNT = 30
 };
 
 struct mo_version;

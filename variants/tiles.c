@@ -15,10 +15,14 @@ const struct mo_tiles *mo_tiles_of(enum mo_isa isa) {
 
 const struct mo_tiles *mo_dot_tiles_of(enum mo_isa isa, bool narrow) {
 #if defined(__x86_64__)
-    if (isa == MO_ISA_AVX512 && mo_isa_has_vnni())
-        return narrow ? &mo_tiles_avx512vnni_narrow : &mo_tiles_avx512vnni;
-#endif
+    static const struct mo_tiles *const tiles[MO_DOT_COUNT][2] = {
+        [MO_DOT_AVX512_VNNI] = {&mo_tiles_avx512vnni, &mo_tiles_avx512vnni_narrow},
+        [MO_DOT_AVX_VNNI] = {&mo_tiles_avxvnni, &mo_tiles_avxvnni_narrow},
+        [MO_DOT_AVX2] = {&mo_tiles_avx2pairs, &mo_tiles_avx2pairs_narrow}};
+    return tiles[mo_isa_dot(isa)][narrow];
+#else
     (void)isa;
     (void)narrow;
     return NULL;
+#endif
 }

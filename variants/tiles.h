@@ -58,11 +58,14 @@ enum { MO_TILE_S1, MO_TILE_S2, MO_TILE_SX, MO_TILE_STRIDES };
 
 /* NULL entries: the instruction set has too few registers. */
 struct mo_tiles {
+    bool pairs; /* of bytes: weights are int16, by pairs */
     int max_pixels[MO_TILE_BLOCKS +
                    1]; /* of one row, by number of blocks; 0 = that many blocks not available */
     mo_tile_fn *conv[MO_TILE_BLOCKS + 1][MO_TILE_PIXELS + 1][MO_TILE_STRIDES];  /* C16 input */
     mo_tile_fn *conv2[MO_TILE_BLOCKS + 1][MO_TILE_ROW2 + 1][MO_TILE_STRIDES];   /* two rows */
     mo_tile_fn *first[MO_TILE_BLOCKS + 1][MO_TILE_PIXELS + 1][MO_TILE_STRIDES]; /* plain input */
+    mo_tile_fn
+        *wide[MO_TILE_PIXELS + 1]; /* of bytes, with `pairs`: input pixels are int16, one after the other */
     mo_tile_fn *depthwise[MO_TILE_PIXELS + 1][MO_TILE_STRIDES];
     /* [side][pixels][stride 1 or 2][left][right] */
     mo_tile_fn
@@ -75,13 +78,14 @@ struct mo_tiles {
     void (*activate)(enum mo_act act, float a, float b, float *y, const float *res, int64_t n);
 };
 extern const struct mo_tiles mo_tiles_base, mo_tiles_avx2, mo_tiles_avx512, mo_tiles_neon;
-extern const struct mo_tiles mo_tiles_avx512vnni, mo_tiles_avx512vnni_narrow;
+extern const struct mo_tiles mo_tiles_avx512vnni, mo_tiles_avx512vnni_narrow, mo_tiles_avxvnni,
+    mo_tiles_avxvnni_narrow, mo_tiles_avx2pairs, mo_tiles_avx2pairs_narrow;
 const struct mo_tiles *mo_tiles_of(enum mo_isa isa);
 
 /* Tiles of bytes, where a level and this machine have an instruction for them; else NULL.  Only max_pixels,
- * conv, conv2 and depthwise are there.  Input pixels are 16 bytes (uint8), of which `narrow` ones use 4;
- * weights as MO_PACK_DOT16, MO_PACK_DOTDW16 (a tap is four columns: four pixels are read) or
- * MO_PACK_NARROW16.  Accumulators are int32: they start from what `bias` points to, of that type; clamp and
- * residual are not read. */
+ * conv, conv2, wide and depthwise are there.  Input pixels are 16 bytes (uint8), of which `narrow` ones use
+ * 4; weights as MO_PACK_DOT16, MO_PACK_DOTDW16 (a tap is four columns: four pixels are read) or
+ * MO_PACK_NARROW16, or with `pairs` their forms in int16.  Accumulators are int32: they start from what
+ * `bias` points to, of that type; clamp and residual are not read. */
 const struct mo_tiles *mo_dot_tiles_of(enum mo_isa isa, bool narrow);
 #endif

@@ -24,6 +24,7 @@ struct mo_emit_isa {
     bool permutes;          /* lanes of a table can be looked up by the lanes of a register */
     const char *rcp;        /* x86: instruction that estimates a reciprocal */
     const char *own;        /* instruction that fetches a line to write it; NULL: the compiler's prefetch */
+    bool pairs;             /* of a set of bytes: products are of int16, two at a time */
     const char *constraint; /* of an asm register operand; NULL: no asm, plain C */
     void (*arithmetic)(FILE *out, const struct mo_emit_isa *isa); /* mac() to vmin(), as text */
 };
@@ -32,9 +33,10 @@ const struct mo_emit_isa *mo_emit_isa(enum mo_isa isa);
  * two steps lose nothing by it, and no half of a vector is spent on padding. */
 const struct mo_emit_isa *mo_emit_isa_halves(enum mo_isa isa);
 
-/* An instruction that multiplies bytes and adds in int32, by name; NULL: no such set.  It has mac(),
- * broadcast() and mac_load() only: a "channel" of struct mo_mac is four of them, 4 bytes of a pixel; where x
- * is a vector it is four pixels of 16 channels each. */
+/* A set that multiplies bytes and adds in int32, by name; NULL: no such set.  It has mac(), broadcast() and
+ * pack() only: a "channel" of struct mo_mac is four of them, 4 bytes of a pixel; where x is a vector it is
+ * four pixels of 16 channels each, by mac_load(), or where a block is several vectors by columns(), of the
+ * channels of one.  With `pairs` it is two instead of four, of pixels that widen() made int16. */
 const struct mo_emit_isa *mo_emit_isa_dot(const char *name);
 
 /* Types, loads, stores, and the arithmetic of the set; without what mo_emit_prelude() adds for floats. */

@@ -8,7 +8,6 @@
 #include <ctype.h>
 #include <math.h>
 #include <stdarg.h>
-#include <string.h>
 
 static void emit_types(FILE *out, const struct mo_emit_isa *isa) {
     int bytes = isa->lanes * 4;
@@ -174,82 +173,6 @@ const struct mo_emit_isa *mo_emit_isa_halves(enum mo_isa isa) {
                                               .own = "prefetchw",
                                               .arithmetic = emit_x86};
     return isa == MO_ISA_AVX512 ? &halves : NULL;
-}
-
-/* Sums of four pixels to 64 bytes.  Constants are operands in memory: accumulators fill the registers. */
-static void emit_pack(FILE *out) {
-    static const char *const two[][2] = {{"narrow", "vpackssdw"}, {"bytes", "vpackuswb"}};
-    static const char *const with[][2] = {
-        {"shifted", "vpaddsw"}, {"at_least", "vpmaxub"}, {"at_most", "vpminub"}};
-    for (size_t i = 0; i < sizeof two / sizeof *two; i++)
-        fprintf(out,
-                "INLINE v %s(v a, v b) {\n"
-                "    v x;\n    __asm__(\"%s %%2, %%1, %%0\" : \"=v\"(x) : \"v\"(a), \"v\"(b));\n"
-                "    return x;\n}\n",
-                two[i][0], two[i][1]);
-    for (size_t i = 0; i < sizeof with / sizeof *with; i++)
-        fprintf(out,
-                "INLINE v %s(v a, const void *p) {\n"
-                "    __asm__(\"%s %%1, %%0, %%0\" : \"+v\"(a) : \"m\"(*(const vu *)p));\n"
-                "    return a;\n}\n",
-                with[i][0], with[i][1]);
-    fputs("INLINE v whole(v a, const char *f, const char *b) {\n"
-          "    v x = __builtin_convertvector((vi)a, v) * load(f) + load(b);\n"
-          "    __asm__(\"vcvtps2dq %0, %0\" : \"+v\"(x));\n"
-          "    return x;\n}\n"
-          "typedef float half __attribute__((vector_size(32), aligned(4), may_alias));\n"
-          "typedef float quarter __attribute__((vector_size(16), aligned(4), may_alias));\n"
-          "/* Stores are plain C, so that MemorySanitizer sees them. */\n"
-          "INLINE void pack(char *y, v a, v b, v c, v d, const struct mo_tile_pack *p, int pixels) {\n"
-          "    v x = bytes(shifted(narrow(a, b), p->zero), shifted(narrow(c, d), p->zero));\n"
-          "    x = at_most(at_least(x, p->lo), p->hi);\n"
-          "    __asm__(\"vpermd %0, %1, %0\" : \"+v\"(x) : \"v\"(load((const char *)across)));\n"
-          "    if (pixels == 4) store(y, x);\n"
-          "    if (pixels == 2 || pixels == 3)\n"
-          "        *(half *)y = __builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7);\n"
-          "    if (pixels == 3) *(quarter *)(y + 32) = __builtin_shufflevector(x, x, 8, 9, 10, 11);\n"
-          "    if (pixels == 1) *(quarter *)y = __builtin_shufflevector(x, x, 0, 1, 2, 3);\n"
-          "}\n",
-          out);
-}
-
-/* Four products of unsigned bytes of x and signed bytes of w are added to each int32 of a: vectors are of
- * floats in name only. */
-static void emit_vnni(FILE *out, const struct mo_emit_isa *isa) {
-    (void)isa;
-    fputs("INLINE v mac(v a, v w, v x) {\n"
-          "    __asm__(\"vpdpbusd %1, %2, %0\" : \"+v\"(a) : \"v\"(w), \"v\"(x));\n"
-          "    return a;\n}\n"
-          "INLINE v broadcast(const char *p) {\n"
-          "    v x;\n"
-          "    __asm__(\"vbroadcastss %1, %0\" : \"=v\"(x) : \"m\"(*(const f32 *)p));\n"
-          "    return x;\n}\n"
-          "static const int across[16] = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};\n"
-          "static const int within[16] = {0x0c080400, 0x0d090501, 0x0e0a0602, 0x0f0b0703, 0x0c080400, "
-          "0x0d090501,\n"
-          "    0x0e0a0602, 0x0f0b0703, 0x0c080400, 0x0d090501, 0x0e0a0602, 0x0f0b0703, 0x0c080400, "
-          "0x0d090501,\n"
-          "    0x0e0a0602, 0x0f0b0703};\n"
-          "/* x: four pixels of 16 bytes, by channel */\n"
-          "INLINE v mac_load(v a, v w, const char *p) {\n"
-          "    v x;\n"
-          "    __asm__(\"vpermd %2, %1, %0\" : \"=v\"(x) : \"v\"(load((const char *)across)), "
-          "\"m\"(*(const vu *)p));\n"
-          "    __asm__(\"vpshufb %1, %0, %0\" : \"+v\"(x) : \"v\"(load((const char *)within)));\n"
-          "    return mac(a, w, x);\n}\n",
-          out);
-    emit_pack(out);
-}
-
-const struct mo_emit_isa *mo_emit_isa_dot(const char *name) {
-    static const struct mo_emit_isa vnni = {.name = "avx512vnni",
-                                            .lanes = 16,
-                                            .regs = 32,
-                                            .vectors = 1,
-                                            .max_acc = 28,
-                                            .constraint = "v",
-                                            .arithmetic = emit_vnni};
-    return strcmp(name, vnni.name) ? NULL : &vnni;
 }
 
 void mo_emit_vectors(FILE *out, const struct mo_emit_isa *isa) {

@@ -1,8 +1,8 @@
 # generic.mk - the built-in micro-kernels: a small host tool writes one C file for each ISA level, compiled with
 # that level's flags and linked into the library.
 HOSTCC ?= cc
-EMIT_SRC := tools/emit-generic.c $(wildcard codegen/emit/*.c)
-$(B)/emit-generic: $(EMIT_SRC) $(wildcard codegen/emit/*.h) variants/tiles.h variants/kernel.h
+EMIT_SRC := $(wildcard tools/emit-*.c codegen/emit/*.c)
+$(B)/emit-generic: $(EMIT_SRC) $(wildcard tools/emit-*.h codegen/emit/*.h) variants/tiles.h variants/kernel.h
 	@mkdir -p $(@D)
 	$(HOSTCC) -std=c11 -O1 -I. -Iinclude -Wall -Wextra -o $@ $(EMIT_SRC) -lm
 

@@ -168,6 +168,7 @@ static void set_pixels(struct mo_conv_walk *c, const struct mo_conv *v, const st
     }
     c->element = small && !dot ? 64 : c->pixel;
     c->tap_bytes = c->kind != MO_CONV_BLOCKED ? 64 : !dot ? 1024 : v->c > 4 ? 256 : 64;
+    if (dot && c->tiles->pairs) c->tap_bytes *= 2;
 }
 
 int mo_conv_walk_plan(const struct mo_binder *binder, const struct mo_node *node, const struct mo_conv *v,

@@ -156,7 +156,8 @@ int mo_fused_bytes_bind(const struct mo_binder *binder, const struct mo_node *no
     if (node->n_in != 1) return MOIRE_EUNSUPPORTED;
     struct mo_lookup_params look = {.bytes = mo_tensor_bytes(y),
                                     .unit = BYTES_PER_UNIT,
-                                    .permutes = binder->isa == MO_ISA_AVX512 && mo_isa_has_vbmi()};
+                                    .permutes = binder->isa == MO_ISA_AVX2 ||
+                                                (binder->isa == MO_ISA_AVX512 && mo_isa_has_vbmi())};
     if (fill_table(binder, f, mo_node_in(g, node, 0)->dtype, y->dtype, look.table))
         return mo_fail(err, MOIRE_ENOMEM, "out of memory while binding '%s'", node->name);
     return bound(y, simd->lookup, "lookup", mo_keep(binder, &look, sizeof look), step, err);

@@ -3,6 +3,7 @@
  * where the machine multiplies these, else by those of floats. */
 #include "variants/generic/bind.h"
 #include "variants/generic/conv_walk.h"
+#include "variants/generic/winograd_bytes.h"
 
 #include <math.h>
 
@@ -66,10 +67,10 @@ static struct mo_tile_pack *pack_of(const struct mo_binder *binder, const struct
     return p;
 }
 
-/* By output channel in padded blocks: a factor, a bias, and where sums start. */
+/* By output channel in padded blocks: a factor, a bias, and where sums of x less `centre` start. */
 static bool set_channels(const struct mo_binder *binder, const struct mo_node *node, const struct mo_conv *c,
-                         const struct mo_qconv *q, struct mo_conv_small *small, const int32_t *sums,
-                         struct mo_step *step) {
+                         const struct mo_qconv *q, int centre, struct mo_conv_small *small,
+                         const int32_t *sums, struct mo_step *step) {
     int64_t blocks = c->depthwise ? (c->o + 15) / 16 : c->groups * c->ocb;
     float *factor = mo_region_array(binder->region, (size_t)blocks * 16, sizeof *factor);
     float *bias = mo_region_array(binder->region, (size_t)blocks * 16, sizeof *bias);
@@ -83,7 +84,7 @@ static bool set_channels(const struct mo_binder *binder, const struct mo_node *n
         bias[o] = b ? b[o] * steps : 0;
     }
     for (int64_t i = 0; sums && i < blocks * 16; i++)
-        start[i] = -q->x_zero * sums[i];
+        start[i] = (centre - q->x_zero) * sums[i];
     small->factor = factor, small->bias = bias;
     if (c->x_zero && !(small->sums = sums_of(binder, c))) return false;
     small->requant.packs = small->requant.act == MO_ACT_NONE && q->to != MOIRE_F32 && values_fit(c, small);
@@ -92,9 +93,24 @@ static bool set_channels(const struct mo_binder *binder, const struct mo_node *n
     return (small->pack = pack_of(binder, &small->requant)) != NULL;
 }
 
-static enum mo_packing packing_of(const struct mo_conv *c, bool dot) {
-    if (c->depthwise) return dot ? MO_PACK_DOTDW16 : MO_PACK_DW16;
-    return !dot ? MO_PACK_CONV16 : c->c <= 4 ? MO_PACK_NARROW16 : MO_PACK_DOT16;
+/* `tiles` of bytes, or NULL. */
+static enum mo_packing packing_of(const struct mo_conv *c, const struct mo_tiles *tiles) {
+    if (!tiles) return c->depthwise ? MO_PACK_DW16 : MO_PACK_CONV16;
+    if (c->depthwise) return tiles->pairs ? MO_PACK_PAIRS_DW16 : MO_PACK_DOTDW16;
+    if (c->c <= 4) return tiles->pairs ? MO_PACK_PAIRS_NARROW16 : MO_PACK_NARROW16;
+    return tiles->pairs ? MO_PACK_PAIRS16 : MO_PACK_DOT16;
+}
+
+/* Of the kernel for matrices, depthwise filters, or others. */
+static const char *name_of(const struct mo_conv *c, enum mo_isa isa, bool dot) {
+    static const char *const names[3][MO_ISA_COUNT] = {
+        MO_LEVEL_NAMES("qconv"), MO_LEVEL_NAMES("qconv depthwise"), MO_LEVEL_NAMES("qgemm")};
+    static const char *const dots[3][MO_DOT_COUNT] = {
+        {"", "qconv vnni", "qconv avx-vnni", "qconv pairs"},
+        {"", "qconv depthwise vnni", "qconv depthwise avx-vnni", "qconv depthwise pairs"},
+        {"", "qgemm vnni", "qgemm avx-vnni", "qgemm pairs"}};
+    const int kind = c->rows ? 2 : c->depthwise;
+    return dot ? dots[kind][mo_isa_dot(isa)] : names[kind][isa];
 }
 
 /* Blocked; or rows one after the other, in and out. */
@@ -105,9 +121,6 @@ static bool lies_well(const struct mo_graph *g, const struct mo_conv *c) {
 
 static int bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                 moire_error *err) {
-    static const char *const names[MO_ISA_COUNT] = MO_LEVEL_NAMES("qconv"),
-                             *const depthwise[MO_ISA_COUNT] = MO_LEVEL_NAMES("qconv depthwise"),
-                             *const rows[MO_ISA_COUNT] = MO_LEVEL_NAMES("qgemm");
     const struct mo_simd_table *simd = mo_simd_of(binder->isa);
     struct mo_conv c;
     struct mo_qconv q;
@@ -117,24 +130,24 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     struct mo_conv_small *small = mo_region_alloc(binder->region, sizeof *small);
     if (!small) return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
     bool tiles = c.depthwise ? c.dw == 1 : c.c > 4 || narrow;
-    small->dot = tiles && mo_dot_tiles_of(binder->isa, narrow);
+    const struct mo_tiles *dot = tiles ? mo_dot_tiles_of(binder->isa, narrow) : NULL;
+    small->dot = dot;
     small->zero = c.x_zero ? 0 : q.x_zero; /* one that queries bring is in the sums' start */
     small->requantize = simd->requantize, small->widen = simd->widen;
     small->copy_pixels = simd->copy_pixels;
     set_requant(&small->requant, &q, &node->fuse, small->dot);
     enum mo_conv_kind kind = c.depthwise ? MO_CONV_DEPTHWISE : MO_CONV_BLOCKED;
-    int rc = mo_conv_walk_plan(binder, node, &c, kind, small, step, err);
+    const enum mo_packing winograd = mo_winograd_bytes_packing(binder, node, &c);
+    int rc = winograd ? MOIRE_OK : mo_conv_walk_plan(binder, node, &c, kind, small, step, err);
     if (rc) return rc;
     const int32_t *sums;
-    step->packing = packing_of(&c, small->dot);
-    step->kernel = (c.rows ? rows : c.depthwise ? depthwise : names)[binder->isa];
-    if (small->dot)
-        step->kernel = c.rows ? "qgemm vnni" : c.depthwise ? "qconv depthwise vnni" : "qconv vnni";
+    step->packing = winograd ? winograd : packing_of(&c, dot);
+    step->kernel = name_of(&c, binder->isa, dot);
     rc = mo_pack_small(step->packing, binder->graph, node, binder->region, &step->weights, &sums, err);
     if (rc) return rc;
-    if (!set_channels(binder, node, &c, &q, small, sums, step))
+    if (!set_channels(binder, node, &c, &q, winograd ? MO_WINO_BYTES_CENTRE : 0, small, sums, step))
         return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
-    return MOIRE_OK;
+    return winograd ? mo_winograd_bytes_plan(binder, node, &c, winograd, small, step, err) : MOIRE_OK;
 }
 
 extern const struct mo_family mo_family_qconv;

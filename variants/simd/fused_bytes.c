@@ -1,36 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fused_bytes.c - programs of bytes: sums of two, factors by channel, functions of one by table. */
 #include "variants/simd/math.h"
+#include "variants/simd/pack_bytes.h"
 #include "variants/simd/params.h"
 #include "variants/simd/simd.h"
+#include "variants/simd/vec.h"
 
-#if defined(MO_ISA_IS_avx512)
-#include <immintrin.h>
-
-static inline __m512 floats_at(const uint8_t *p) {
-    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p)));
-}
-
-/* 64 elements a time of uint8, made bytes by instructions that saturate; as many as are whole 64s. */
+#if defined(MO_ISA_IS_avx512) || defined(MO_ISA_IS_avx2)
+/* Four vectors of elements a time of uint8, made bytes by instructions that saturate; as many as are whole.
+ */
 static int64_t sum_packed(const struct mo_sum_params *p, const uint8_t *a, const uint8_t *b, uint8_t *y,
                           int64_t n) {
-    const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
-    const __m512i zero = _mm512_set1_epi16((short)p->zero);
-    const __m512i lo = _mm512_set1_epi8((char)((int)rintf(p->lo) + p->zero));
-    const __m512i hi = _mm512_set1_epi8((char)((int)rintf(p->hi) + p->zero));
-    const __m512 fa = _mm512_set1_ps(p->factor[0]), fb = _mm512_set1_ps(p->factor[1]),
-                 add = _mm512_set1_ps(p->add);
+    const whole_vec zero = all_shorts(p->zero);
+    const whole_vec lo = all_bytes((int)rintf(p->lo) + p->zero), hi = all_bytes((int)rintf(p->hi) + p->zero);
+    const float_vec fa = floats_all(p->factor[0]), fb = floats_all(p->factor[1]), add = floats_all(p->add);
     int64_t i = 0;
-    for (; i + 64 <= n; i += 64) {
-        __m512i whole[4];
+    for (; i + 4 * LANES <= n; i += 4 * LANES) {
+        whole_vec sum[4];
         for (int k = 0; k < 4; k++) {
-            const __m512 x = floats_at(a + i + k * 16), z = floats_at(b + i + k * 16);
-            whole[k] = _mm512_cvtps_epi32(_mm512_fmadd_ps(x, fa, _mm512_fmadd_ps(z, fb, add)));
+            const float_vec x = floats_of_bytes(a + i + k * LANES), z = floats_of_bytes(b + i + k * LANES);
+            sum[k] = rounded(multiply_add(x, fa, multiply_add(z, fb, add)));
         }
-        const __m512i first = _mm512_adds_epi16(_mm512_packs_epi32(whole[0], whole[1]), zero);
-        const __m512i second = _mm512_adds_epi16(_mm512_packs_epi32(whole[2], whole[3]), zero);
-        const __m512i all = _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(first, second), lo), hi);
-        _mm512_storeu_si512(y + i, _mm512_permutexvar_epi32(order, all));
+        const whole_vec first = packed_shorts(sum[0], sum[1], zero),
+                        second = packed_shorts(sum[2], sum[3], zero);
+        store_whole(y + i, packed_bytes(first, second, lo, hi, false));
     }
     return i;
 }
@@ -157,6 +150,37 @@ __attribute__((target("avx512vbmi"))) static void look_up_fast(const uint8_t *ta
         const __m512i low = _mm512_permutex2var_epi8(a, at, b), high = _mm512_permutex2var_epi8(c, at, d);
         _mm512_mask_storeu_epi8(y + i, some, _mm512_mask_blend_epi8(_mm512_movepi8_mask(at), low, high));
     }
+}
+#elif defined(MO_ISA_IS_avx2)
+/* Bytes of a table of 128 at `at`, as an exclusive or of 8 looks at 16 bytes each: those of index k are the
+ * k-th sixteenth of the table, less all that the looks before it found.  Where `at` is negative: zeros. */
+static inline __attribute__((always_inline)) __m256i look_up_half(const __m256i table[8], __m256i at) {
+    const __m256i sixteen = _mm256_set1_epi8(16);
+    __m256i y = _mm256_shuffle_epi8(table[0], at);
+    for (int k = 1; k < 8; k++) {
+        at = _mm256_subs_epi8(at, sixteen);
+        y = _mm256_xor_si256(y, _mm256_shuffle_epi8(table[k], at));
+    }
+    return y;
+}
+
+static void look_up_fast(const uint8_t *table, const uint8_t *x, uint8_t *y, int64_t n) {
+    const __m256i top = _mm256_set1_epi8(-128);
+    __m256i part[16];
+    for (int k = 0; k < 16; k++) {
+        const __m128i here = _mm_loadu_si128((const __m128i *)(table + k * 16));
+        const __m128i before =
+            k % 8 ? _mm_loadu_si128((const __m128i *)(table + k * 16 - 16)) : _mm_setzero_si128();
+        part[k] = _mm256_broadcastsi128_si256(_mm_xor_si128(here, before));
+    }
+    int64_t i = 0;
+    for (; i + 32 <= n; i += 32) {
+        const __m256i at = _mm256_loadu_si256((const __m256i *)(x + i));
+        const __m256i low = look_up_half(part, at), high = look_up_half(part + 8, _mm256_xor_si256(at, top));
+        _mm256_storeu_si256((__m256i *)(y + i), _mm256_xor_si256(low, high));
+    }
+    for (; i < n; i++)
+        y[i] = table[x[i]];
 }
 #else
 static void look_up_fast(const uint8_t *table, const uint8_t *x, uint8_t *y, int64_t n) {

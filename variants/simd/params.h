@@ -5,6 +5,7 @@
 #define MO_SIMD_PARAMS_H
 #include "runtime/ops/attention.h"
 #include "runtime/ops/fused.h"
+#include "variants/requant.h"
 #include "variants/tiles.h"
 #include "variants/winograd_matrices.h"
 
@@ -147,7 +148,7 @@ struct mo_scale_params {
 };
 struct mo_lookup_params {
     int64_t bytes, unit;
-    bool permutes; /* the machine has AVX512_VBMI */
+    bool permutes; /* the level can, by instructions: AVX2, or AVX-512 with VBMI */
     uint8_t table[256];
 };
 
@@ -296,6 +297,21 @@ struct mo_winograd_params {
     struct mo_fuse fuse;
     bool clamp; /* the epilogue is: add the residual, clamp to [lo, hi] */
     float lo, hi;
+};
+
+/* winograd_bytes: the same of 8-bit numbers in whole numbers, m = 2 or 4, weights as MO_PACK_WHOLE_WINO2 or
+ * MO_PACK_WHOLE_WINO4, args->bias what sums of x - 128 start from, int32.  Units as above. */
+struct mo_winograd_bytes_params {
+    const struct mo_tiles *tiles;
+    struct mo_tile tile;
+    int m, zero; /* zero: the byte that stands for it */
+    int64_t blocks_in, blocks_out, h, w, oh, ow, pt, pl;
+    int64_t columns, image_tiles, total, chunks, groups;
+    int64_t parts; /* of the input blocks: as many as sums have bits for */
+    /* bytes */
+    int64_t v_plane, v_block, m_plane, sum_row, m_at, sum_at, u_plane, y_pixel;
+    struct mo_requant requant;
+    const float *factor, *bias; /* by output channel, padded to blocks */
 };
 
 /* deconv: transposed convolution, MO_C16 in and out, weights [OC/16][KH][KW][ICB*16][16].

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * requant.c - sums to outputs, and bytes to floats; see variants/requant.h. */
 #include "variants/simd/math.h"
+#include "variants/simd/pack_bytes.h"
 #include "variants/simd/simd.h"
 #include "variants/simd/vec.h"
 
@@ -37,46 +38,39 @@ static inline __attribute__((always_inline)) void convert(const struct mo_requan
     }
 }
 
-#if defined(MO_ISA_IS_avx512)
-#include <immintrin.h>
+#if defined(MO_ISA_IS_avx512) || defined(MO_ISA_IS_avx2)
+/* Vectors of a pixel, and pixels of four vectors. */
+enum { PARTS = 16 / LANES, PIXELS = 4 / PARTS };
 
-/* The first and last byte that lie within the bounds. */
-static __m512i bound(const struct mo_requant *q, float edge) {
-    return _mm512_set1_epi8((char)((int)rintf(edge) + q->zero));
-}
-
-/* Four pixels a time: two packing instructions saturate to the type, so that what is left of the bounds costs
- * an instruction each for all four.  Only instructions that the level has for both signs of bytes. */
+/* Four vectors a time: pixels by pixels of all their channels. */
 static inline __attribute__((always_inline)) void pack_pixels(const struct mo_requant *q,
                                                               const bool is_signed, const char *sums,
                                                               const float *factor, const float *bias,
                                                               int64_t pixels, char *y, int64_t y_pixel) {
-    const __m512i order = _mm512_set_epi32(15, 11, 7, 3, 14, 10, 6, 2, 13, 9, 5, 1, 12, 8, 4, 0);
-    const __m512i zero = _mm512_set1_epi16((short)q->zero), lo = bound(q, q->lo), hi = bound(q, q->hi);
-    const __m512 f = _mm512_loadu_ps(factor), b = _mm512_loadu_ps(bias);
-    for (int64_t i = 0; i < pixels; i += 4) {
-        const int n = pixels - i < 4 ? (int)(pixels - i) : 4;
-        __m512i whole[4];
+    const whole_vec zero = all_shorts(q->zero);
+    const whole_vec lo = all_bytes((int)rintf(q->lo) + q->zero), hi = all_bytes((int)rintf(q->hi) + q->zero);
+    float_vec f[PARTS], b[PARTS];
+    for (int part = 0; part < PARTS; part++)
+        f[part] = floats_of(factor + part * LANES), b[part] = floats_of(bias + part * LANES);
+    for (int64_t i = 0; i < pixels; i += PIXELS) {
+        const int64_t n = pixels - i < PIXELS ? pixels - i : PIXELS;
+        whole_vec sum[4];
         for (int k = 0; k < 4; k++) {
-            const int64_t at = k < n ? i + k : i;
-            const __m512 s = q->ints ? _mm512_cvtepi32_ps(_mm512_loadu_si512(sums + at * 64))
-                                     : _mm512_loadu_ps(sums + at * 64);
-            whole[k] = _mm512_cvtps_epi32(_mm512_fmadd_ps(s, f, b));
+            const char *at = sums + (k / PARTS < n ? i + k / PARTS : i) * 64 + k % PARTS * LANES * 4;
+            const float_vec s = q->ints ? floats_of_ints(at) : floats_of((const float *)at);
+            sum[k] = rounded(multiply_add(s, f[k % PARTS], b[k % PARTS]));
         }
-        const __m512i first = _mm512_adds_epi16(_mm512_packs_epi32(whole[0], whole[1]), zero);
-        const __m512i second = _mm512_adds_epi16(_mm512_packs_epi32(whole[2], whole[3]), zero);
-        __m512i all = is_signed ? _mm512_packs_epi16(first, second) : _mm512_packus_epi16(first, second);
-        all = is_signed ? _mm512_min_epi8(_mm512_max_epi8(all, lo), hi)
-                        : _mm512_min_epu8(_mm512_max_epu8(all, lo), hi);
-        all = _mm512_permutexvar_epi32(order, all);
-        if (y_pixel == 16 && n == 4) {
-            _mm512_storeu_si512(y + i * 16, all);
+        const whole_vec first = packed_shorts(sum[0], sum[1], zero),
+                        second = packed_shorts(sum[2], sum[3], zero);
+        const whole_vec all = packed_bytes(first, second, lo, hi, is_signed);
+        if (y_pixel == 16 && n == PIXELS) {
+            store_whole(y + i * 16, all);
             continue;
         }
-        _mm_storeu_si128((__m128i *)(y + i * y_pixel), _mm512_castsi512_si128(all));
-        if (n > 1) _mm_storeu_si128((__m128i *)(y + (i + 1) * y_pixel), _mm512_extracti32x4_epi32(all, 1));
-        if (n > 2) _mm_storeu_si128((__m128i *)(y + (i + 2) * y_pixel), _mm512_extracti32x4_epi32(all, 2));
-        if (n > 3) _mm_storeu_si128((__m128i *)(y + (i + 3) * y_pixel), _mm512_extracti32x4_epi32(all, 3));
+        char each[sizeof all];
+        store_whole(each, all);
+        for (int64_t k = 0; k < n; k++)
+            memcpy(y + (i + k) * y_pixel, each + k * 16, 16);
     }
 }
 

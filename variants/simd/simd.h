@@ -29,6 +29,7 @@
     X(resize)                                                                                                \
     X(lrn)                                                                                                   \
     X(winograd)                                                                                              \
+    X(winograd_bytes)                                                                                        \
     X(enter_bytes)                                                                                           \
     X(sum_bytes)                                                                                             \
     X(scale_bytes)                                                                                           \
