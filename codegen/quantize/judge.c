@@ -26,6 +26,11 @@ static int keep_outputs(struct mo_judge *j, const struct mo_qprobe *probe, int s
     return MOIRE_OK;
 }
 
+/* Samples lie by the page, the class or the day: those that are judged are taken from all over. */
+static int judged(const struct mo_judge *j, int s) {
+    return (int)((int64_t)s * j->samples->n / j->n);
+}
+
 int mo_judge_open(struct mo_edit *model, const struct mo_model_samples *samples, int most,
                   const struct mo_quantize_progress *progress, struct mo_judge *out) {
     uint8_t *bytes;
@@ -42,7 +47,7 @@ int mo_judge_open(struct mo_edit *model, const struct mo_model_samples *samples,
     struct mo_qprobe probe = mo_qprobe_of(model->env, bytes, size);
     for (int s = 0; !model->rc && s < out->n; s++) {
         model->rc = mo_quantize_tell(progress, "running the model of floats", s, out->n, model->err);
-        if (!model->rc) model->rc = mo_qprobe_run(&probe, samples, s, model->err);
+        if (!model->rc) model->rc = mo_qprobe_run(&probe, samples, judged(out, s), model->err);
         if (!model->rc) model->rc = keep_outputs(out, &probe, s, model->err);
     }
     mo_qprobe_close(&probe);
@@ -101,7 +106,7 @@ int mo_judge_model(const struct mo_judge *j, struct mo_edit *model, struct mo_cl
     if (!sums || mo_edit_pack(model, &bytes, &size)) return model->rc;
     struct mo_qprobe probe = mo_qprobe_of(j->env, bytes, size);
     for (int s = 0; !model->rc && s < j->n; s++) {
-        model->rc = mo_qprobe_run(&probe, j->samples, s, model->err);
+        model->rc = mo_qprobe_run(&probe, j->samples, judged(j, s), model->err);
         for (int i = 0; !model->rc && i < j->n_outputs; i++) {
             const moire_tensor *want = &j->want[s * j->n_outputs + i];
             moire_tensor got;

@@ -184,6 +184,41 @@ static int count_on(const struct mo_qlayers *all) {
     return n;
 }
 
+static const char for_the_whole[] = "for the tolerance of the whole";
+
+/* The layer that costs least of those that were left out for the whole and are not `done`; -1. */
+static int cheapest_left_out(const struct mo_qlayers *all, const bool *done) {
+    int w = -1;
+    for (int i = 0; i < all->n; i++)
+        if (!all->at[i].on && all->at[i].why == for_the_whole && !done[i] &&
+            (w < 0 || all->at[i].error < all->at[w].error))
+            w = i;
+    return w;
+}
+
+/* Layers go several at a time, and what they cost alone does not add up: those with which the whole stays
+ * within the tolerance come back. */
+static int take_back(struct job *j) {
+    struct mo_edit *e = j->e;
+    struct mo_qlayers *all = &j->out->layers;
+    bool *done = mo_edit_memory(e, (size_t)all->n * sizeof *done);
+    int n = 0, at;
+    while (!e->rc && (at = cheapest_left_out(all, done)) >= 0) {
+        struct mo_closeness c;
+        done[at] = true;
+        all->at[at].on = true;
+        e->rc = mo_quantize_tell(&j->o->progress, "taking layers back", n++, all->n, e->err);
+        if (!e->rc) try_layers(j, all, &c);
+        if (!e->rc && c.error <= j->o->tolerance)
+            j->out->whole = c;
+        else
+            all->at[at].on = false;
+    }
+    for (int i = 0; i < all->n; i++)
+        if (all->at[i].on) all->at[i].why = "";
+    return e->rc;
+}
+
 /* Leaves out the costliest layers until the whole is within the tolerance. */
 static int choose(struct job *j) {
     struct mo_qlayers *all = &j->out->layers;
@@ -199,9 +234,10 @@ static int choose(struct job *j) {
         for (int k = 0; k < step && worst(all); k++) {
             struct mo_qlayer *w = worst(all);
             w->on = false;
-            w->why = "for the tolerance of the whole";
+            w->why = for_the_whole;
         }
     }
+    if (!j->e->rc && count_on(all)) take_back(j);
     j->out->n_on = count_on(all);
     return j->e->rc;
 }

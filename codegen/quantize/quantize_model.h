@@ -2,7 +2,8 @@
  * quantize_model.h - from a model of floats to one of 8-bit numbers, in the QDQ form.
  *
  *   open - operators of version 13 - batch norms folded - [equalized] - calibrated on samples -
- *   each layer quantized alone, to see what it costs - the whole, without layers that cost too much
+ *   each layer quantized alone, to see what it costs - the whole, without layers that cost too much -
+ *   with those of them again that it bears
  *
  * The error of a model is how far its float32 outputs are from those of the model of floats, on the samples:
  * the root of the mean square of the difference over that of the values, of the worst output. */

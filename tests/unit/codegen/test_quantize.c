@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "codegen/quantize/judge.h"
 #include "tests/unit/base/fault_sys.h"
 #include "tests/unit/codegen/quantize_case.h"
 
@@ -124,6 +125,62 @@ static void layers_beyond_the_tolerance_stay_floats(void **state) {
     assert_true(q.whole.error <= o.tolerance);
     assert_true(q.n_on < q.layers.n);
     mo_quantized_close(&q);
+}
+
+/* Of the layers that were left out for the whole the costliest, which was tried last, really costs too much.
+ */
+static void no_layer_is_left_out_in_vain(void **state) {
+    struct quantize_case *p = *state;
+    struct mo_quantize_options o = usual();
+    struct mo_quantization q;
+    moire_error err = {0};
+    char keep[600] = "";
+    quantize_case_write(p, case_excited, 13);
+    o.tolerance = 1;
+    assert_int_equal(quantize(p, &o, &q, &err), 0);
+    const double tolerance = o.tolerance = q.whole.error * 0.7;
+    mo_quantized_close(&q);
+    assert_int_equal(quantize(p, &o, &q, &err), 0);
+    int worst = -1;
+    for (int i = 0; i < q.layers.n; i++) {
+        assert_true(q.layers.at[i].on == !*q.layers.at[i].why);
+        if (strstr(q.layers.at[i].why, "whole") &&
+            (worst < 0 || q.layers.at[i].error > q.layers.at[worst].error))
+            worst = i;
+    }
+    assert_true(worst >= 0);
+    for (int i = 0; i < q.layers.n; i++)
+        if (!q.layers.at[i].on && i != worst)
+            snprintf(keep + strlen(keep), sizeof keep - strlen(keep), "%s,", q.layer_name[i]);
+    mo_quantized_close(&q);
+    o.keep = keep;
+    o.tolerance = 1;
+    assert_int_equal(quantize(p, &o, &q, &err), 0);
+    assert_true(q.whole.error > tolerance);
+    mo_quantized_close(&q);
+}
+
+/* Two of four: the first of each half. */
+static void samples_from_all_over_are_judged(void **state) {
+    struct quantize_case *p = *state;
+    const struct mo_quantize_progress progress = {0};
+    const struct mo_model_sample four[] = {p->sample[0], p->sample[0], p->sample[1], p->sample[0]};
+    struct mo_model_samples samples = p->samples;
+    struct mo_edit e;
+    struct mo_judge of_four, of_three;
+    moire_error err = {0};
+    quantize_case_write(p, case_residual, 13);
+    assert_int_equal(mo_edit_open(&p->env, p->model, &e, &err), 0);
+    samples.n = 4;
+    samples.at = (struct mo_model_sample *)four;
+    assert_int_equal(mo_judge_open(&e, &samples, 2, &progress, &of_four), 0);
+    assert_int_equal(mo_judge_open(&e, &p->samples, CASE_SAMPLES, &progress, &of_three), 0);
+    assert_int_equal(of_four.n, 2);
+    for (int s = 0; s < 2; s++)
+        assert_memory_equal(of_four.want[s].data, of_three.want[s].data, 10 * sizeof(float));
+    mo_judge_close(&of_four);
+    mo_judge_close(&of_three);
+    mo_edit_close(&e);
 }
 
 static void an_interrupted_one_goes_on(void **state) {
@@ -279,6 +336,8 @@ int main(void) {
         cmocka_unit_test(layers_compute_in_bytes),
         cmocka_unit_test(what_was_asked_to_stay_stays),
         cmocka_unit_test(layers_beyond_the_tolerance_stay_floats),
+        cmocka_unit_test(no_layer_is_left_out_in_vain),
+        cmocka_unit_test(samples_from_all_over_are_judged),
         cmocka_unit_test(an_interrupted_one_goes_on),
         cmocka_unit_test(far_biases_fit),
         cmocka_unit_test(mean_errors_of_weights_are_taken_off),

@@ -89,8 +89,8 @@ static const struct mo_flag rows[] = {
     {"--isa", "LEVEL", ON(RUN), TO(isa), "at most this instruction set", .choices = "base avx2 avx512 neon"},
 
     /* --- quantization --- */
-    {"--method", "M", QUANTIZES, TO(method), "what of a tensor's values 8 bits cover", .initial = "minmax",
-     .choices = "minmax percentile entropy"},
+    {"--method", "M", QUANTIZES, TO(method), "what of a tensor's values 8 bits cover",
+     .initial = "percentile", .choices = "minmax percentile entropy"},
     {"--per-channel", NULL, QUANTIZES, TO(per_channel),
      "one scale for each output channel of weights, as by default"},
     {"--per-tensor", NULL, QUANTIZES, TO(per_tensor), "one scale for all weights of a layer"},
