@@ -56,6 +56,7 @@ static double direct_cost(const struct mo_conv *c) {
            (direct_cost_each * (double)(c->n * c->oh * c->ow) + weight_cost);
 }
 
+/* Of a model whose weights are in memory packed only, none that wants them in another form. */
 enum mo_packing mo_winograd_bytes_packing(const struct mo_binder *binder, const struct mo_node *node,
                                           const struct mo_conv *c) {
     const struct mo_tiles *tiles = mo_dot_tiles_of(binder->isa, false);
@@ -63,7 +64,8 @@ enum mo_packing mo_winograd_bytes_packing(const struct mo_binder *binder, const 
                 c->sh == 1 && c->sw == 1 && c->dh == 1 && c->dw == 1 && c->c > 4 && c->icb <= DEEPEST_SMALL;
     if (!fits || !tiles || !tiles->wide[1]) return MO_PACK_NONE;
     enum mo_packing best = MO_PACK_NONE;
-    double least = direct_cost(c);
+    bool direct = mo_packed_has(binder->graph, node, MO_PACK_PAIRS16, (9 * c->icb * 512 + 64) * c->ocb);
+    double least = direct ? direct_cost(c) : INFINITY;
     for (int i = 0; i < N_FORMS; i++) {
         double cost = form_cost(c, &forms[i]);
         int64_t bytes = (square_of(&forms[i]) * c->icb * 512 + 64) * c->ocb;
