@@ -80,7 +80,7 @@ static void fill(const moire_tensor *in, int bytes) {
 }
 
 static void run(struct ob *b, int level, const moire_tensor *in, moire_tensor *out) {
-    const struct mo_frontend_options front = {.precision = MO_PRECISION_INT8};
+    const struct mo_frontend_options front = {.precision = MOIRE_PRECISION_INT8};
     const struct mo_plan_options options = {.isa = level < 0 ? MO_ISA_BASE : (enum mo_isa)level,
                                             .reference_only = level < 0};
     struct mo_graph *g = ways_graph_of(b, &front);
