@@ -204,7 +204,7 @@ static int take_back(struct job *j) {
     bool *done = mo_edit_memory(e, (size_t)all->n * sizeof *done);
     int n = 0, at;
     while (!e->rc && (at = cheapest_left_out(all, done)) >= 0) {
-        struct mo_closeness c;
+        struct mo_closeness c = {0};
         done[at] = true;
         all->at[at].on = true;
         e->rc = mo_quantize_tell(&j->o->progress, "taking layers back", n++, all->n, e->err);
