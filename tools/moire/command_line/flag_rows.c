@@ -98,7 +98,7 @@ static const struct mo_flag rows[] = {
      "layers that stay float32, by the name of the node or its output"},
     {"--tolerance", "T", QUANTIZES, TO(tolerance),
      "what outputs may differ by, relative to their size; the costliest layers stay float32 until it is so",
-     .initial = "0.1", .least = 0, .most = MO_FLAG_UNBOUNDED},
+     .initial = "0.05", .least = 0, .most = MO_FLAG_UNBOUNDED},
     {"--samples", "N", QUANTIZES, TO(samples), "at most so many samples", .initial = "100", .least = 1,
      .most = 100000},
     {"--equalize", NULL, QUANTIZES, TO(equalize),
