@@ -1,7 +1,7 @@
 # moire - build, test, demo.  `make help` lists the targets.
 #
 # Sources are found by folder: a new file needs no edit here.
-#   library   runtime/*/*.c runtime/gpu/{lower,child}/*.c codegen/{.,import,passes}/*.c variants/*.c variants/generic/*.c
+#   library   runtime/*/*.c runtime/gpu/{lower,child}/*.c codegen/{.,import,passes}/*.c variants/{.,generic,matrix}/*.c
 #   tiles     emitted micro-kernels, once for every ISA level and every set with a dot product of bytes ($(DOTS))
 #   simd      variants/simd/*.c, compiled once for every ISA level (-DMO_ISA_<LEVEL>)
 #   tool      codegen/{family,emit,search,compile,tune,quantize}/*.c models/*.c bench/*/*.c serve/*.c serve/*/*.c tools/moire/*.c
@@ -25,7 +25,7 @@ CFLAGS   += -std=c11 $(O) $(DEBUG) -fPIC -fvisibility=hidden -fno-math-errno $(W
 LDFLAGS  += $(SAN) $(LINKER)
 LDLIBS   += -lprotobuf-c -lhwloc -ljansson -ldl -lpthread -lm
 
-LIB_SRC  := $(wildcard runtime/*/*.c runtime/gpu/lower/*.c runtime/gpu/child/*.c codegen/*.c codegen/import/*.c codegen/passes/*.c variants/*.c variants/generic/*.c)
+LIB_SRC  := $(wildcard runtime/*/*.c runtime/gpu/lower/*.c runtime/gpu/child/*.c codegen/*.c codegen/import/*.c codegen/passes/*.c variants/*.c variants/generic/*.c variants/matrix/*.c)
 SIMD_SRC := $(wildcard variants/simd/*.c)
 GEN_SRC  := $(wildcard codegen/family/*.c codegen/emit/*.c codegen/search/*.c codegen/compile/*.c codegen/tune/*.c \
              codegen/quantize/*.c)
@@ -44,6 +44,7 @@ DOTS     := avx512vnni avxvnni avx2pairs
 ISA_avx512vnni := $(ISA_avx512) -mavx512vnni
 ISA_avxvnni := $(ISA_avx2) -mavxvnni
 ISA_avx2pairs := $(ISA_avx2)
+ISA_amx  := $(ISA_avx512) -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16
 endif
 ifeq ($(ARCH),aarch64)
 ISAS     += neon
@@ -91,6 +92,7 @@ $(B)/obj/$(1)/%.o: %.c
 	$$(CC) $$(CPPFLAGS) $$(CFLAGS) -O3 -fno-trapping-math $$(ISA_$(1)) -DMO_ISA_LEVEL=$(1) -DMO_ISA_IS_$(1)=1 -MMD -MP -c $$< -o $$@
 endef
 $(foreach i,$(ISAS),$(eval $(call simd_rule,$(i))))
+$(B)/obj/variants/matrix/matrix_amx.o: CFLAGS += -O3 $(ISA_amx)
 
 # --- products ------------------------------------------------------------------------------------------
 $(B)/libmoire.a: $(LIB_OBJ)

@@ -77,7 +77,9 @@ enum mo_packing {
      * [OC/16][alpha^2][IC/16][8][16 oc][2 ic] int16, then sums */
     MO_PACK_WHOLE_WINO2 = 28,
     MO_PACK_WHOLE_WINO4 = 29,
-    MO_PACK_COUNT = 30
+    MO_PACK_MATRIX_BYTES = 30, /* of a matrix unit, see matrix_shape.h; then sums [group][OC/16][16] int32 */
+    MO_PACK_MATRIX_HALVES = 31,
+    MO_PACK_COUNT = 32
 };
 
 struct mo_version;

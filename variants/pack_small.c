@@ -3,6 +3,7 @@
 #include "variants/conv_geometry.h"
 
 #include <string.h>
+#include "variants/matrix/matrix_shape.h"
 #include "variants/packed.h"
 
 /* What a packing of integers is: its weights, of so many bytes each, lie in vectors of 64 bytes, which have
@@ -120,14 +121,30 @@ static bool pack_floats(const struct mo_graph *graph, const struct mo_conv *c, e
     return true;
 }
 
+/* For a matrix unit; see variants/matrix/matrix_shape.h.  False: the layer is none for it. */
+static bool matrix_shape_of(const struct mo_conv *c, struct mo_matrix_shape *shape) {
+    return mo_matrix_shape_of(c, MO_MATRIX_BYTES, mo_matrix_narrow(c), shape);
+}
+
+static void pack_matrix(const struct mo_conv *c, char *out, int32_t *sums) {
+    struct mo_matrix_shape shape;
+    const int64_t taps = c->kh * c->kw;
+    const struct mo_matrix_filter filter = {c->weights->data, c->cg / c->merge * taps, taps, 1};
+    matrix_shape_of(c, &shape);
+    mo_matrix_pack(&shape, c, &filter, out, sums);
+}
+
 int mo_pack_small(enum mo_packing packing, const struct mo_graph *graph, const struct mo_node *node,
                   struct mo_region *region, const void **weights, const int32_t **sums, moire_error *err) {
     struct mo_conv c;
     struct mo_qconv q;
+    struct mo_matrix_shape shape;
     if (!mo_qconv_geometry(graph, node, &c, &q))
         return mo_fail(err, MOIRE_EINTERNAL, "node '%s' (%s) is no QConv", node->name, node->op_type);
     const struct form *form = form_of(packing);
-    int64_t products = product_bytes(form, &c), blocks = c.depthwise ? (c.o + 15) / 16 : c.groups * c.ocb;
+    const bool matrix = packing == MO_PACK_MATRIX_BYTES && matrix_shape_of(&c, &shape);
+    int64_t products = matrix ? mo_matrix_weight_bytes(&shape, &c) : product_bytes(form, &c),
+            blocks = c.depthwise ? (c.o + 15) / 16 : c.groups * c.ocb;
     int64_t bytes = products >= 0 ? products + blocks * 64 : 4 * mo_filter_floats(packing, &c);
     if (bytes < 0)
         return mo_fail(err, MOIRE_EUNSUPPORTED, "node '%s' (%s): weights do not fit packing %d", node->name,
@@ -138,7 +155,9 @@ int mo_pack_small(enum mo_packing packing, const struct mo_graph *graph, const s
     if (!filled && products < 0 && !pack_floats(graph, &c, packing, (float *)w))
         return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory for packed weights", node->name);
     int32_t *own = (int32_t *)(w + products);
-    if (!filled && products >= 0)
+    if (!filled && matrix)
+        pack_matrix(&c, w, own);
+    else if (!filled && products >= 0)
         (form->wino ? pack_winograd : c.depthwise ? pack_depthwise : pack_dot)(&c, form, w, own);
     *weights = w;
     *sums = products >= 0 ? own : NULL;

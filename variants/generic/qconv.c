@@ -4,6 +4,8 @@
 #include "variants/generic/bind.h"
 #include "variants/generic/conv_walk.h"
 #include "variants/generic/winograd_bytes.h"
+#include "variants/matrix/matrix_walk.h"
+#include "variants/packed.h"
 
 #include <math.h>
 
@@ -113,32 +115,74 @@ static const char *name_of(const struct mo_conv *c, enum mo_isa isa, bool dot) {
     return dot ? dots[kind][mo_isa_dot(isa)] : names[kind][isa];
 }
 
+/* On a matrix unit.  `small` has no factors yet, and is the plan's. */
+static int bind_matrix(const struct mo_binder *binder, const struct mo_node *node, const struct mo_conv *c,
+                       const struct mo_qconv *q, const struct mo_matrix_unit *unit,
+                       struct mo_conv_small *small, struct mo_step *step, moire_error *err) {
+    struct mo_matrix_shape shape;
+    const int32_t *sums;
+    if (!unit || !mo_matrix_shape_of(c, MO_MATRIX_BYTES, mo_matrix_narrow(c), &shape) ||
+        !mo_packed_has(binder->graph, node, MO_PACK_MATRIX_BYTES,
+                       mo_matrix_weight_bytes(&shape, c) + c->groups * c->ocb * 64))
+        return MOIRE_EUNSUPPORTED;
+    small->dot = true;
+    set_requant(&small->requant, q, &node->fuse, true);
+    int rc = mo_matrix_walk_plan(binder, node, c, &shape, unit, small, step, err);
+    step->packing = MO_PACK_MATRIX_BYTES;
+    step->kernel = c->rows ? "qgemm amx" : "qconv amx";
+    if (!rc) rc = mo_pack_small(step->packing, binder->graph, node, binder->region, &step->weights, &sums, err);
+    if (rc) return rc;
+    if (set_channels(binder, node, c, q, 0, small, sums, step)) return MOIRE_OK;
+    return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
+}
+
 /* Blocked; or rows one after the other, in and out. */
 static bool lies_well(const struct mo_graph *g, const struct mo_conv *c) {
     if (!c->rows) return c->x->layout == MO_C16 && c->y->layout == MO_C16;
     return c->x->layout == MO_PLAIN && c->y->layout == MO_PLAIN && mo_dense(g, c->x) && mo_dense(g, c->y);
 }
 
+/* Fills what every kernel of the layer shares. */
+static struct mo_conv_small *small_of(const struct mo_binder *binder, const struct mo_conv *c,
+                                      const struct mo_qconv *q) {
+    const struct mo_simd_table *simd = mo_simd_of(binder->isa);
+    struct mo_conv_small *small = mo_region_alloc(binder->region, sizeof *small);
+    if (!small) return NULL;
+    small->zero = c->x_zero ? 0 : q->x_zero; /* one that queries bring is in the sums' start */
+    small->requantize = simd->requantize, small->widen = simd->widen;
+    small->copy_pixels = simd->copy_pixels;
+    return small;
+}
+
+int mo_qconv_bind_matrix(const struct mo_binder *binder, const struct mo_node *node,
+                         const struct mo_matrix_unit *unit, struct mo_step *step, moire_error *err) {
+    struct mo_conv c;
+    struct mo_qconv q;
+    if (!mo_qconv_geometry(binder->graph, node, &c, &q) || !lies_well(binder->graph, &c))
+        return MOIRE_EUNSUPPORTED;
+    struct mo_conv_small *small = small_of(binder, &c, &q);
+    if (!small) return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
+    return bind_matrix(binder, node, &c, &q, unit, small, step, err);
+}
+
 static int bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                 moire_error *err) {
-    const struct mo_simd_table *simd = mo_simd_of(binder->isa);
+    int rc = mo_qconv_bind_matrix(binder, node, mo_matrix_of(binder->isa, MO_MATRIX_BYTES), step, err);
+    if (rc != MOIRE_EUNSUPPORTED) return rc;
     struct mo_conv c;
     struct mo_qconv q;
     if (!mo_qconv_geometry(binder->graph, node, &c, &q) || !lies_well(binder->graph, &c))
         return MOIRE_EUNSUPPORTED;
     bool narrow = c.c <= 4 && c.groups == 1 && c.merge == 1; /* a matrix has 16 columns at least */
-    struct mo_conv_small *small = mo_region_alloc(binder->region, sizeof *small);
+    struct mo_conv_small *small = small_of(binder, &c, &q);
     if (!small) return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
     bool tiles = c.depthwise ? c.dw == 1 : c.c > 4 || narrow;
     const struct mo_tiles *dot = tiles ? mo_dot_tiles_of(binder->isa, narrow) : NULL;
     small->dot = dot;
-    small->zero = c.x_zero ? 0 : q.x_zero; /* one that queries bring is in the sums' start */
-    small->requantize = simd->requantize, small->widen = simd->widen;
-    small->copy_pixels = simd->copy_pixels;
     set_requant(&small->requant, &q, &node->fuse, small->dot);
     enum mo_conv_kind kind = c.depthwise ? MO_CONV_DEPTHWISE : MO_CONV_BLOCKED;
     const enum mo_packing winograd = mo_winograd_bytes_packing(binder, node, &c);
-    int rc = winograd ? MOIRE_OK : mo_conv_walk_plan(binder, node, &c, kind, small, step, err);
+    rc = winograd ? MOIRE_OK : mo_conv_walk_plan(binder, node, &c, kind, small, step, err);
     if (rc) return rc;
     const int32_t *sums;
     step->packing = winograd ? winograd : packing_of(&c, dot);

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * matrix_amx.c - Intel's matrix unit, AMX: tiles of int8 and of bfloat16.
+ *
+ * Compiled with the unit's flags; called only where mo_matrix_of() found it.  Eight tiles: four of sums, two
+ * of positions, two of weights.  Loads bring two of each for four products, which take 16 cycles each. */
+#include "variants/matrix/matrix.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#include <string.h>
+
+/* What all tiles are: 16 rows of 64 bytes.  Compilers see that the first bytes are read and no more: it must
+ * not be made on the stack. */
+static const struct {
+    uint8_t palette, start_row, reserved[14];
+    uint16_t row_bytes[16];
+    uint8_t rows[16];
+} config = {.palette = 1,
+            .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
+            .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
+
+static void begin(void) {
+    _tile_loadconfig(&config);
+}
+
+static void end(void) {
+    _tile_release();
+}
+
+/* Numbers of tiles are part of the instructions: sums in 0 to 3 (block, then tile), positions in 4 and 5,
+ * weights in 6 and 7. */
+static inline __attribute__((always_inline)) void multiply(const bool halves, const int tiles,
+                                                           const int blocks) {
+    if (halves) {
+        _tile_dpbf16ps(0, 4, 6);
+        if (tiles == 2) _tile_dpbf16ps(1, 5, 6);
+        if (blocks == 2) _tile_dpbf16ps(2, 4, 7);
+        if (tiles == 2 && blocks == 2) _tile_dpbf16ps(3, 5, 7);
+    } else {
+        _tile_dpbusd(0, 4, 6);
+        if (tiles == 2) _tile_dpbusd(1, 5, 6);
+        if (blocks == 2) _tile_dpbusd(2, 4, 7);
+        if (tiles == 2 && blocks == 2) _tile_dpbusd(3, 5, 7);
+    }
+}
+
+static inline __attribute__((always_inline)) void body(const struct mo_matrix_job *job, const bool halves,
+                                                       const int tiles, const int blocks) {
+    const char *start = job->start, *a0 = job->a[0], *a1 = job->a[1], *b = job->b;
+    const int32_t *steps = job->steps;
+    const int64_t row = job->a_row, n = job->n_steps;
+    char *sums = job->sums;
+    _tile_loadd(0, start, 0); /* every row the same 16 */
+    if (tiles == 2) _tile_loadd(1, start, 0);
+    if (blocks == 2) _tile_loadd(2, start + 64, 0);
+    if (tiles == 2 && blocks == 2) _tile_loadd(3, start + 64, 0);
+    for (int64_t i = 0; i < n; i++, b += blocks * MO_MATRIX_TILE) {
+        const char *at = a0 + steps[i], *below = a1 + steps[i];
+        _tile_loadd(6, b, 64);
+        _tile_loadd(4, at, row);
+        if (tiles == 2) _tile_loadd(5, below, row);
+        if (blocks == 2) _tile_loadd(7, b + MO_MATRIX_TILE, 64);
+        multiply(halves, tiles, blocks);
+    }
+    _tile_stored(0, sums, 64);
+    if (tiles == 2) _tile_stored(1, sums + MO_MATRIX_TILE, 64);
+    if (blocks == 2) _tile_stored(2, sums + 2 * MO_MATRIX_TILE, 64);
+    if (tiles == 2 && blocks == 2) _tile_stored(3, sums + 3 * MO_MATRIX_TILE, 64);
+}
+
+static inline __attribute__((always_inline)) void run(const struct mo_matrix_job *job, const bool halves,
+                                                      int tiles, int blocks) {
+    if (tiles == 2 && blocks == 2)
+        body(job, halves, 2, 2);
+    else if (tiles == 2)
+        body(job, halves, 2, 1);
+    else if (blocks == 2)
+        body(job, halves, 1, 2);
+    else
+        body(job, halves, 1, 1);
+}
+
+static void run_bytes(const struct mo_matrix_job *job, int tiles, int blocks) {
+    run(job, false, tiles, blocks);
+}
+
+static void run_halves(const struct mo_matrix_job *job, int tiles, int blocks) {
+    run(job, true, tiles, blocks);
+}
+
+static inline __m128i block_of(const char *p) {
+    return _mm_loadu_si128((const __m128i *)p);
+}
+
+/* Four blocks that lie apart, in one vector. */
+static inline __m512i four_blocks(const char *p, int64_t plane) {
+    __m512i all = _mm512_castsi128_si512(block_of(p));
+    all = _mm512_inserti32x4(all, block_of(p + plane), 1);
+    all = _mm512_inserti32x4(all, block_of(p + 2 * plane), 2);
+    return _mm512_inserti32x4(all, block_of(p + 3 * plane), 3);
+}
+
+static void gather_bytes(const struct mo_gather *g) {
+    const char *from = g->from;
+    char *to = g->to;
+    if (g->planes == 4 && g->plane == 16) {
+        for (int64_t i = 0; i < g->n; i++, from += g->pixel, to += 64)
+            _mm512_storeu_si512(to, _mm512_loadu_si512(from));
+        return;
+    }
+    if (g->planes == 4) {
+        for (int64_t i = 0; i < g->n; i++, from += g->pixel, to += 64)
+            _mm512_storeu_si512(to, four_blocks(from, g->plane));
+        return;
+    }
+    for (int64_t i = 0; i < g->n; i++, from += g->pixel, to += g->width) {
+        for (int k = 0; k < g->width / 16; k++) {
+            __m128i x = k < g->planes ? block_of(from + k * g->plane) : _mm_setzero_si128();
+            _mm_storeu_si128((__m128i *)(to + k * 16), x);
+        }
+    }
+}
+
+static inline void store_halves(char *to, __m512 low, __m512 high) {
+    _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(high, low));
+}
+
+static void gather_halves(const struct mo_gather *g) {
+    const __mmask16 last = (__mmask16)((1u << g->lanes) - 1);
+    const char *from = g->from;
+    char *to = g->to;
+    if (g->planes == 2 && g->lanes == 16) {
+        for (int64_t i = 0; i < g->n; i++, from += g->pixel, to += 64)
+            store_halves(to, _mm512_loadu_ps(from), _mm512_loadu_ps(from + g->plane));
+        return;
+    }
+    for (int64_t i = 0; i < g->n; i++, from += g->pixel, to += g->width)
+        for (int k = 0; k < g->width / 32; k++) {
+            const __mmask16 there = k + 1 < g->planes ? 0xffff : k < g->planes ? last : 0;
+            const __m512 x = _mm512_maskz_loadu_ps(there, from + k * g->plane);
+            _mm256_storeu_si256((__m256i *)(to + k * 32), (__m256i)_mm512_cvtneps_pbh(x));
+        }
+}
+
+static void gather_narrow_bytes(const struct mo_gather *g) {
+    for (int64_t i = 0; i < g->n; i++)
+        memcpy(g->to + i * g->width, g->from + i * g->pixel, 4);
+}
+
+/* Channels of four pixels of floats, side by side. */
+static void gather_narrow_halves(const struct mo_gather *g) {
+    const __m128 none = _mm_setzero_ps();
+    int64_t i = 0;
+    for (; g->pixel == 4 && i + 4 <= g->n; i += 4) {
+        __m128 c[4];
+        for (int k = 0; k < 4; k++)
+            c[k] = k < g->planes ? _mm_loadu_ps((const float *)(g->from + k * g->plane) + i) : none;
+        _MM_TRANSPOSE4_PS(c[0], c[1], c[2], c[3]);
+        for (int k = 0; k < 4; k++)
+            _mm_storel_epi64((__m128i *)(g->to + (i + k) * g->width), (__m128i)_mm_cvtneps_pbh(c[k]));
+    }
+    for (; i < g->n; i++) {
+        float x[4] = {0};
+        for (int k = 0; k < g->planes; k++)
+            memcpy(&x[k], g->from + i * g->pixel + k * g->plane, 4);
+        _mm_storel_epi64((__m128i *)(g->to + i * g->width), (__m128i)_mm_cvtneps_pbh(_mm_loadu_ps(x)));
+    }
+}
+
+const struct mo_matrix_unit mo_matrix_amx = {
+    "amx", begin, end, {run_bytes, run_halves}, {gather_bytes, gather_halves},
+    {gather_narrow_bytes, gather_narrow_halves}};
+#endif

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * matrix_model.c - a matrix unit in plain C: what the tiles of one compute, in its order of sums.
+ *
+ * Products of bytes are exact.  Those of bfloat16 are added pair by pair, each product exact and every sum
+ * rounded, with subnormal numbers as zeros, as AMX does; a unit may differ in the last bits. */
+#include "variants/matrix/matrix.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LANES = 16, QUADS = MO_MATRIX_STEP / 4 };
+
+static void nothing(void) {
+}
+
+static void add_bytes(const uint8_t *a, const int8_t *b, int32_t *sum) {
+    for (int r = 0; r < QUADS; r++)
+        for (int lane = 0; lane < LANES; lane++)
+            for (int k = 0; k < 4; k++)
+                sum[lane] += a[r * 4 + k] * b[r * MO_MATRIX_STEP + lane * 4 + k];
+}
+
+static float widened(const char *half) {
+    uint16_t high;
+    memcpy(&high, half, 2);
+    uint32_t bits = (uint32_t)high << 16;
+    float x;
+    memcpy(&x, &bits, 4);
+    return fabsf(x) < 0x1p-126f ? 0 : x;
+}
+
+static void add_halves(const char *a, const char *b, float *sum) {
+    for (int r = 0; r < QUADS; r++)
+        for (int lane = 0; lane < LANES; lane++)
+            for (int k = 0; k < 2; k++)
+                sum[lane] += widened(a + r * 4 + k * 2) * widened(b + r * MO_MATRIX_STEP + lane * 4 + k * 2);
+}
+
+static void run(const struct mo_matrix_job *job, enum mo_matrix_type type, int tiles, int blocks) {
+    for (int block = 0; block < blocks; block++)
+        for (int at = 0; at < tiles * MO_MATRIX_POSITIONS; at++) {
+            const char *a = job->a[at / MO_MATRIX_POSITIONS] + at % MO_MATRIX_POSITIONS * job->a_row;
+            const char *b = job->b + block * MO_MATRIX_TILE;
+            char *sums = job->sums + block * MO_MATRIX_PAIR * MO_MATRIX_TILE + at * 64;
+            memcpy(sums, (const char *)job->start + block * 64, 64);
+            for (int64_t step = 0; step < job->n_steps; step++, b += blocks * MO_MATRIX_TILE)
+                if (type == MO_MATRIX_BYTES)
+                    add_bytes((const uint8_t *)a + job->steps[step], (const int8_t *)b, (int32_t *)sums);
+                else
+                    add_halves(a + job->steps[step], b, (float *)sums);
+        }
+}
+
+static void run_bytes(const struct mo_matrix_job *job, int tiles, int blocks) {
+    run(job, MO_MATRIX_BYTES, tiles, blocks);
+}
+
+static void run_halves(const struct mo_matrix_job *job, int tiles, int blocks) {
+    run(job, MO_MATRIX_HALVES, tiles, blocks);
+}
+
+static void gather_bytes(const struct mo_gather *g) {
+    for (int64_t i = 0; i < g->n; i++) {
+        char *to = g->to + i * g->width;
+        for (int k = 0; k < g->planes; k++)
+            memcpy(to + k * 16, g->from + i * g->pixel + k * g->plane, 16);
+        memset(to + g->planes * 16, 0, (size_t)(g->width - g->planes * 16));
+    }
+}
+
+static void gather_halves(const struct mo_gather *g) {
+    for (int64_t i = 0; i < g->n; i++) {
+        char *to = g->to + i * g->width;
+        memset(to, 0, (size_t)g->width);
+        for (int k = 0; k < g->planes; k++)
+            for (int lane = 0; lane < (k + 1 < g->planes ? 16 : g->lanes); lane++) {
+                const char *from = g->from + i * g->pixel + k * g->plane;
+                uint16_t half = mo_bfloat16(((const float *)from)[lane]);
+                memcpy(to + k * 32 + lane * 2, &half, 2);
+            }
+    }
+}
+
+static void gather_narrow_bytes(const struct mo_gather *g) {
+    for (int64_t i = 0; i < g->n; i++)
+        memcpy(g->to + i * g->width, g->from + i * g->pixel, 4);
+}
+
+static void gather_narrow_halves(const struct mo_gather *g) {
+    for (int64_t i = 0; i < g->n; i++)
+        for (int k = 0; k < 4; k++) {
+            float x = 0;
+            if (k < g->planes) memcpy(&x, g->from + i * g->pixel + k * g->plane, 4);
+            uint16_t half = mo_bfloat16(x);
+            memcpy(g->to + i * g->width + k * 2, &half, 2);
+        }
+}
+
+const struct mo_matrix_unit mo_matrix_model = {
+    "model", nothing, nothing, {run_bytes, run_halves}, {gather_bytes, gather_halves},
+    {gather_narrow_bytes, gather_narrow_halves}};

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * matrix_shape.c - the copy of the input that tiles are read from, and weights in the order of its steps. */
+#include "variants/matrix/matrix_shape.h"
+
+#include <string.h>
+
+static int64_t divisor(int64_t a, int64_t b) {
+    while (b) {
+        int64_t rest = a % b;
+        a = b, b = rest;
+    }
+    return a;
+}
+
+/* As many rows in a pixel as a step has room for. */
+static int64_t fold_of(const struct mo_conv *c, int64_t pixel) {
+    if (c->dh != 1 || c->dw != 1) return 1;
+    int64_t fold = 1;
+    while (fold * 2 < c->kh + fold && fold < 4 && c->kw * pixel * fold * 2 <= MO_MATRIX_STEP)
+        fold *= 2;
+    return fold;
+}
+
+bool mo_matrix_shape_of(const struct mo_conv *c, enum mo_matrix_type type, bool narrow,
+                        struct mo_matrix_shape *s) {
+    *s = (struct mo_matrix_shape){.type = type, .narrow = narrow, .element = type == MO_MATRIX_BYTES ? 1 : 2};
+    if (c->depthwise || (narrow && (c->c > 4 || c->groups != 1 || c->merge != 1))) return false;
+    int64_t block = (narrow ? 4 : 16) * s->element;
+    s->fold = narrow ? fold_of(c, block) : 1;
+    s->planes = narrow ? 1 : MO_MATRIX_STEP / block;
+    if (s->planes > c->icb) s->planes = c->icb;
+    s->width = block * s->planes * s->fold;
+    s->chunks = (c->icb + s->planes - 1) / s->planes;
+    s->filter_rows = (c->kh + s->fold - 1) / s->fold;
+    s->runs = c->dw == 1 ? 1 : c->kw;
+    int64_t run = (c->dw == 1 ? c->kw : 1) * s->width;
+    s->run_steps = (run + MO_MATRIX_STEP - 1) / MO_MATRIX_STEP;
+    s->steps = s->chunks * s->filter_rows * s->runs * s->run_steps;
+    s->row_step = s->filter_rows == 1 ? c->sh : divisor(c->sh, s->fold * c->dh);
+    s->column_step = c->kw == 1 ? c->sw : 1;
+    return true;
+}
+
+bool mo_matrix_narrow(const struct mo_conv *c) {
+    return c->c <= 4 && c->groups == 1 && c->merge == 1 && !c->rows;
+}
+
+int64_t mo_matrix_weight_bytes(const struct mo_matrix_shape *s, const struct mo_conv *c) {
+    return c->groups * c->ocb * s->steps * MO_MATRIX_TILE;
+}
+
+int64_t mo_matrix_block_at(const struct mo_matrix_shape *s, int64_t ocb, int64_t group, int64_t block) {
+    return (group * ocb + block / 2 * 2) * s->steps * MO_MATRIX_TILE;
+}
+
+/* Where a weight of the first output channel of its block lies behind the block's place; `blocks` share it. */
+static int64_t place(const struct mo_matrix_shape *s, int64_t blocks, int64_t channel, int64_t ky,
+                     int64_t kx) {
+    int64_t per_chunk = s->narrow ? 4 : s->width / s->element, pixel = s->width / s->element;
+    int64_t inside = s->narrow ? ky % s->fold * 4 + channel : channel % per_chunk;
+    int64_t row = (s->narrow ? 0 : channel / per_chunk * s->filter_rows) + ky / s->fold;
+    int64_t run = s->runs == 1 ? 0 : kx, at = (s->runs == 1 ? kx * pixel : 0) + inside;
+    int64_t in_step = MO_MATRIX_STEP / s->element, per_lane = 4 / s->element;
+    int64_t step = (row * s->runs + run) * s->run_steps + at / in_step;
+    at %= in_step;
+    return step * blocks * MO_MATRIX_TILE + at / per_lane * MO_MATRIX_STEP + at % per_lane * s->element;
+}
+
+void mo_matrix_pack(const struct mo_matrix_shape *s, const struct mo_conv *c,
+                    const struct mo_matrix_filter *f, char *out, int32_t *sums) {
+    int64_t taps = c->kh * c->kw, cg = c->cg / c->merge, og = c->og / c->merge;
+    for (int64_t o = 0; o < c->o; o++) {
+        int64_t group = o / c->og, block = o % c->og / 16, lane = o % c->og % 16;
+        int64_t first = o % c->og / og * cg, blocks = c->ocb - block / 2 * 2 < 2 ? 1 : 2;
+        char *to = out + mo_matrix_block_at(s, c->ocb, group, block) + block % 2 * MO_MATRIX_TILE + lane * 4;
+        for (int64_t i = 0; i < cg; i++)
+            for (int64_t t = 0; t < taps; t++) {
+                int64_t from = o * f->o_stride + i * f->c_stride + t;
+                char *at = to + place(s, blocks, first + i, t / c->kw, t % c->kw);
+                if (s->type == MO_MATRIX_HALVES) {
+                    uint16_t half = mo_bfloat16(((const float *)f->data)[from] * f->scale);
+                    memcpy(at, &half, 2);
+                    continue;
+                }
+                *at = ((const char *)f->data)[from];
+                if (sums) sums[(group * c->ocb + block) * 16 + lane] += *(const int8_t *)at;
+            }
+    }
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * matrix_unit.c - whether there is a matrix unit that this process may use.
+ *
+ * Linux keeps the tiles of AMX, 8 KiB a thread, only for processes that asked: permission is a process's, and
+ * asking again is harmless.  A system that refuses (an old kernel, a sandbox) leaves the vectors. */
+#define _GNU_SOURCE
+#include "variants/matrix/matrix.h"
+
+#include <string.h>
+
+#if defined(__has_feature)
+#if __has_feature(memory_sanitizer)
+#define MO_MATRIX_UNSEEN 1 /* what tiles write would count as never written */
+#endif
+#endif
+
+#if defined(__x86_64__) && defined(__linux__) && !defined(MO_MATRIX_UNSEEN)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* asm/prctl.h; and the component of the extended state. */
+enum { ARCH_REQ_XCOMP_PERM = 0x1023, TILE_DATA = 18, XCR0_TILES = 3 << 17 };
+/* leaf 7 edx */
+enum { AMX_BF16 = 22, AMX_TILE = 24, AMX_INT8 = 25 };
+
+static bool has_amx(enum mo_matrix_type type) {
+    unsigned a, b, c, d, low, high;
+    const unsigned need = 1u << AMX_TILE | 1u << (type == MO_MATRIX_BYTES ? AMX_INT8 : AMX_BF16);
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & need) != need) return false;
+    /* leaf 7, 1 eax: AVX512_BF16 5, by which floats become halves */
+    if (type == MO_MATRIX_HALVES && (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !(a >> 5 & 1))) return false;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    return (low & XCR0_TILES) == XCR0_TILES && syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0;
+}
+
+const struct mo_matrix_unit *mo_matrix_of(enum mo_isa isa, enum mo_matrix_type type) {
+    bool wide = isa == MO_ISA_AVX512 && mo_isa_covers(mo_isa_detect(), isa);
+    return wide && has_amx(type) ? &mo_matrix_amx : NULL;
+}
+#else
+const struct mo_matrix_unit *mo_matrix_of(enum mo_isa isa, enum mo_matrix_type type) {
+    (void)isa;
+    (void)type;
+    return NULL;
+}
+#endif
+
+uint16_t mo_bfloat16(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if (x != x) return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}

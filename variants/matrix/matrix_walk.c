@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * matrix_walk.c - runs layers on a matrix unit: packs bands of the input, multiplies, writes outputs. */
+#include "variants/matrix/matrix_walk.h"
+
+#include <string.h>
+
+/* What a unit of work is. */
+struct spot {
+    int64_t image, group;
+    int64_t row, rows;      /* of the output */
+    int64_t set, end_set;   /* pairs of output blocks, in the group */
+    const char *x, *residual;
+    char *y;
+};
+
+/* A packed row of one chunk; `iy` may lie outside the image. */
+static void pack_row(const struct mo_matrix_walk *p, const struct spot *s, int64_t chunk, int64_t iy,
+                     char *to, int fold_at) {
+    const struct mo_matrix_shape *shape = &p->shape;
+    const int fill = p->small && p->small->dot ? p->small->zero : 0;
+    const int64_t step = shape->column_step, width = shape->width;
+    const bool narrow = shape->narrow;
+    const int64_t each = narrow ? 4 * shape->element : width;
+    to += fold_at * each;
+    /* columns before the image, in it, and behind it */
+    int64_t before = (p->pl + step - 1) / step, inside = (p->w - 1 + p->pl) / step + 1;
+    if (before > p->columns) before = p->columns;
+    if (inside > p->columns) inside = p->columns;
+    if (iy < 0 || iy >= p->h || inside < before) before = inside = p->columns;
+    if (narrow) {
+        for (int64_t i = 0; i < before; i++)
+            memset(to + i * width, fill, (size_t)each);
+        for (int64_t i = inside; i < p->columns; i++)
+            memset(to + i * width, fill, (size_t)each);
+    } else {
+        memset(to, fill, (size_t)(before * width));
+        memset(to + inside * width, fill, (size_t)((p->columns - inside) * width));
+    }
+    if (inside == before) return;
+    const int64_t first = chunk * shape->planes, left = p->icb - first;
+    struct mo_gather g = {.from = s->x + first * p->x.plane + iy * p->x.row +
+                                  (before * step - p->pl) * p->x.pixel,
+                          .plane = p->x.plane,
+                          .pixel = step * p->x.pixel,
+                          .planes = narrow ? p->x_planes : (int)(left < shape->planes ? left : shape->planes),
+                          .lanes = left <= shape->planes ? p->x_lanes : 16,
+                          .n = inside - before,
+                          .to = to + before * width,
+                          .width = width};
+    (narrow ? p->unit->gather_narrow : p->unit->gather)[shape->type](&g);
+}
+
+/* All rows of a line are one. */
+static void pack_line(const struct mo_matrix_walk *p, const struct spot *s, char *to) {
+    for (int64_t chunk = 0; chunk < p->shape.chunks; chunk++, to += p->chunk_bytes) {
+        const int64_t first = chunk * p->shape.planes, left = p->icb - first;
+        struct mo_gather g = {.from = s->x + first * p->x.plane + s->row * p->x.row,
+                              .plane = p->x.plane,
+                              .pixel = p->x.row,
+                              .planes = (int)(left < p->shape.planes ? left : p->shape.planes),
+                              .lanes = left <= p->shape.planes ? p->x_lanes : 16,
+                              .n = s->rows,
+                              .to = to,
+                              .width = p->shape.width};
+        p->unit->gather[p->shape.type](&g);
+    }
+}
+
+static void pack_band(const struct mo_matrix_walk *p, const struct spot *s, char *to) {
+    const struct mo_matrix_shape *shape = &p->shape;
+    if (p->line) {
+        pack_line(p, s, to);
+        return;
+    }
+    const int64_t row_bytes = p->columns * shape->width, top = s->row * p->sh - p->pt;
+    const int64_t last = (s->rows - 1) * p->sh + (shape->filter_rows - 1) * shape->fold * p->dh;
+    for (int64_t chunk = 0; chunk < shape->chunks; chunk++) {
+        char *at = to + chunk * p->chunk_bytes;
+        for (int64_t row = 0; row <= last; row += shape->row_step, at += row_bytes)
+            for (int fold = 0; fold < shape->fold; fold++)
+                pack_row(p, s, chunk, top + row + fold, at, fold);
+        memset(at, 0, MO_MATRIX_STEP); /* what the last step of a run may read */
+    }
+}
+
+/* Sums of `pixels` positions of one output block to the output, from the pixel at (row, column) on. */
+static void write_out(const struct mo_matrix_walk *p, const struct spot *s, int64_t block, const char *sums,
+                      int64_t pixels, int64_t row, int64_t column) {
+    char *y = s->y + block * p->y.plane + row * p->y.row + column * p->y.pixel;
+    const int64_t channel = (s->group * p->ocb + block) * 16, y_pixel = p->line ? p->y.row : p->y.pixel;
+    const int lanes = block + 1 == p->ocb ? p->y_lanes : 16;
+    if (!p->small) {
+        const char *residual = s->residual;
+        if (residual)
+            residual += block * p->residual.plane + row * p->residual.row + column * p->residual.pixel;
+        p->settle(&p->fuse, (const float *)sums, pixels, lanes, residual,
+                  p->line ? p->residual.row : p->residual.pixel, y, y_pixel);
+        return;
+    }
+    const struct mo_conv_small *small = p->small;
+    if (lanes == 16) {
+        small->requantize(&small->requant, sums, small->factor + channel, small->bias + channel, pixels, y,
+                          y_pixel);
+        return;
+    }
+    const int64_t size = small->requant.to == MOIRE_F32 ? 4 : 1;
+    char all[MO_MATRIX_POSITIONS * 64];
+    small->requantize(&small->requant, sums, small->factor + channel, small->bias + channel, pixels, all,
+                      16 * size);
+    for (int64_t i = 0; i < pixels; i++)
+        memcpy(y + i * y_pixel, all + i * 16 * size, (size_t)(lanes * size));
+}
+
+/* A tile's positions are pixels of a row, of some rows and what lies between them, or of a line. */
+static void write_tile(const struct mo_matrix_walk *p, const struct spot *s, int64_t block, const char *sums,
+                       int64_t row, int64_t column) {
+    int64_t left = MO_MATRIX_POSITIONS;
+    if (p->line) {
+        int64_t n = s->rows - row < left ? s->rows - row : left;
+        write_out(p, s, block, sums, n, row, 0);
+        return;
+    }
+    while (left > 0 && row < s->rows) {
+        int64_t n = p->ow - column < left ? p->ow - column : left;
+        if (n > 0) write_out(p, s, block, sums, n, row, column);
+        if (!p->dense) return;
+        n = p->columns - column < left ? p->columns - column : left;
+        sums += n * 64, left -= n;
+        column = 0, row++;
+    }
+}
+
+/* Where tile `t` of a band begins. */
+static void place_tile(const struct mo_matrix_walk *p, int64_t t, int64_t *row, int64_t *column) {
+    const int64_t across = p->line ? 1 : p->columns, per_row = (p->ow + 15) / 16;
+    if (p->dense) {
+        *row = t * MO_MATRIX_POSITIONS / across;
+        *column = t * MO_MATRIX_POSITIONS % across;
+        return;
+    }
+    *row = t / per_row;
+    *column = t % per_row * MO_MATRIX_POSITIONS;
+}
+
+static int64_t tiles_of(const struct mo_matrix_walk *p, int64_t rows) {
+    if (!p->dense) return rows * ((p->ow + 15) / 16);
+    const int64_t positions = p->line ? rows : (rows - 1) * p->columns + p->ow;
+    return (positions + MO_MATRIX_POSITIONS - 1) / MO_MATRIX_POSITIONS;
+}
+
+/* What sums of these blocks start from, with this query's zero point where the layer has none. */
+static const void *start_of(const struct mo_matrix_walk *p, const struct mo_kargs *args, int64_t first,
+                            int64_t blocks, int32_t *own) {
+    if (!p->small || !p->small->sums) return args->bias + first * 16;
+    const int32_t zero = *(const uint8_t *)args->in[MO_QCONV_X_ZERO], *sums = p->small->sums + first * 16;
+    for (int64_t i = 0; i < blocks * 16; i++)
+        own[i] = -zero * sums[i];
+    return own;
+}
+
+static void multiply_set(const struct mo_matrix_walk *p, const struct mo_kargs *args, const struct spot *s,
+                         int64_t set, const char *packed, char *sums) {
+    const int64_t block = set * 2, left = p->ocb - block, tiles = tiles_of(p, s->rows);
+    const int blocks = left < 2 ? 1 : 2;
+    const int64_t down = p->columns * p->shape.width * (p->sh / p->shape.row_step);
+    const int64_t along = p->shape.width * (p->sw / p->shape.column_step);
+    int32_t start[32];
+    struct mo_matrix_job job = {.a_row = along,
+                                .steps = p->steps,
+                                .n_steps = p->shape.steps,
+                                .b = (const char *)args->weights +
+                                     mo_matrix_block_at(&p->shape, p->ocb, s->group, block),
+                                .start = start_of(p, args, s->group * p->ocb + block, blocks, start),
+                                .sums = sums};
+    for (int64_t t = 0; t < tiles; t += MO_MATRIX_PAIR) {
+        int n = tiles - t < MO_MATRIX_PAIR ? 1 : MO_MATRIX_PAIR;
+        int64_t row[MO_MATRIX_PAIR] = {0}, column[MO_MATRIX_PAIR] = {0};
+        for (int i = 0; i < n; i++) {
+            place_tile(p, t + i, &row[i], &column[i]);
+            job.a[i] = packed + row[i] * (p->line ? along : down) + column[i] * along;
+        }
+        if (n == 1) job.a[1] = job.a[0];
+        p->unit->run[p->shape.type](&job, n, blocks);
+        for (int b = 0; b < blocks; b++)
+            for (int i = 0; i < n; i++)
+                write_tile(p, s, block + b, sums + (b * MO_MATRIX_PAIR + i) * MO_MATRIX_TILE, row[i],
+                           column[i]);
+    }
+}
+
+/* Units go through sets of blocks, then bands, groups and images. */
+static struct spot spot_of(const struct mo_matrix_walk *p, const struct mo_kargs *args, int64_t unit) {
+    struct spot s = {0};
+    int64_t part = unit % p->set_parts, band = unit / p->set_parts;
+    s.group = band / p->bands % p->groups;
+    s.image = band / p->bands / p->groups;
+    s.row = band % p->bands * p->band_rows;
+    s.rows = p->oh - s.row < p->band_rows ? p->oh - s.row : p->band_rows;
+    s.set = p->sets * part / p->set_parts, s.end_set = p->sets * (part + 1) / p->set_parts;
+    const int64_t top = s.row, in_planes = s.group * p->icb, out_planes = s.group * p->ocb;
+    s.x = (const char *)args->in[0] + s.image * args->in_image[0] + in_planes * p->x.plane;
+    s.y = (char *)args->out[0] + s.image * args->out_image[0] + out_planes * p->y.plane + top * p->y.row;
+    if (args->residual)
+        s.residual = (const char *)args->residual + s.image * args->residual_image +
+                     out_planes * p->residual.plane + top * p->residual.row;
+    return s;
+}
+
+void mo_matrix_walk_run(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
+    const struct mo_matrix_walk *p = args->params;
+    char *packed = scratch, *sums = packed + p->sums_at;
+    int64_t is_packed = -1;
+    p->unit->begin();
+    for (int64_t unit = begin; unit < end; unit++) {
+        const struct spot s = spot_of(p, args, unit);
+        if (unit / p->set_parts != is_packed) pack_band(p, &s, packed);
+        is_packed = unit / p->set_parts;
+        for (int64_t set = s.set; set < s.end_set; set++)
+            multiply_set(p, args, &s, set, packed, sums);
+    }
+    p->unit->end();
+}

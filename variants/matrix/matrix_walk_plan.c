@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * matrix_walk_plan.c - plans the work of a layer on a matrix unit: bands, steps, units. */
+#include "variants/generic/bind.h"
+#include "variants/matrix/matrix_walk.h"
+
+enum {
+    BAND_BYTES = 192 << 10, /* packed input of a band: it stays in a private cache beside the weights */
+    NEAR_WEIGHTS = 512 << 10,
+    MIN_UNITS = 32,
+    MIN_POSITIONS = 64, /* of a band, where there are more to make */
+    MAX_BAND_BYTES = 64 << 20
+};
+
+static void set_places(const struct mo_conv *c, const struct mo_conv_small *small, struct mo_matrix_walk *p) {
+    const int64_t in = small ? 1 : 4, out = (int64_t)mo_dtype_bytes(c->y->dtype);
+    const bool plain = p->shape.narrow && !small; /* channels in planes */
+    const int64_t pixel = plain ? in : 16 * in;
+    p->x = (struct mo_matrix_place){c->h * c->w * pixel, c->w * pixel, pixel};
+    p->y = (struct mo_matrix_place){c->oh * c->ow * 16 * out, c->ow * 16 * out, 16 * out};
+    p->residual = p->y;
+    p->x_planes = plain ? (int)c->c : 1;
+    p->x_lanes = p->y_lanes = 16;
+    p->line = c->kh == 1 && c->kw == 1 && c->sh == 1 && c->sw == 1 && c->h == c->oh && c->w == c->ow &&
+              !c->pt && !c->pl && !p->shape.narrow;
+    if (p->line) {
+        p->h = p->oh = c->h * c->w, p->w = p->ow = 1;
+        p->x.row = p->x.pixel, p->y.row = p->residual.row = p->y.pixel;
+    }
+    if (!c->rows) return;
+    p->x = (struct mo_matrix_place){16 * in, c->c * in, c->c * in};
+    p->y = (struct mo_matrix_place){16 * out, c->o * out, c->o * out};
+    p->residual = p->y;
+    p->x_lanes = (int)(c->c - (c->icb - 1) * 16), p->y_lanes = (int)(c->o - (c->ocb - 1) * 16);
+}
+
+static void set_columns(const struct mo_conv *c, struct mo_matrix_walk *p) {
+    const struct mo_matrix_shape *s = &p->shape;
+    p->columns = p->line ? 1 : ((c->ow - 1) * c->sw + (c->kw - 1) * c->dw) / s->column_step + 1;
+    p->dense = p->line;
+    if (p->line || c->sw != s->column_step || c->sh != s->row_step) return;
+    const int64_t rows = c->oh * ((c->ow + 15) / 16), run = (c->oh * p->columns + 15) / 16;
+    p->dense = run < rows;
+}
+
+static int64_t packed_rows(const struct mo_matrix_walk *p, int64_t rows) {
+    if (p->line) return rows;
+    const struct mo_matrix_shape *s = &p->shape;
+    return ((rows - 1) * p->sh + (s->filter_rows - 1) * s->fold * p->dh) / s->row_step + 1;
+}
+
+static int64_t packed_bytes(const struct mo_matrix_walk *p, int64_t rows) {
+    return packed_rows(p, rows) * p->columns * p->shape.width * p->shape.chunks;
+}
+
+/* Bands are as large as a private cache allows.  Where the weights are small, there are enough of them for
+ * many cores; else output channels are divided, so that no core reads all the weights. */
+static void choose_units(struct mo_matrix_walk *p) {
+    const int64_t weights = p->ocb * p->shape.steps * MO_MATRIX_TILE;
+    const int64_t positions = p->oh * p->ow, images = p->n * p->groups;
+    int64_t bands = (packed_bytes(p, p->oh) + BAND_BYTES - 1) / BAND_BYTES;
+    int64_t most = positions / MIN_POSITIONS < p->oh ? positions / MIN_POSITIONS : p->oh;
+    if (weights <= NEAR_WEIGHTS && bands * images < MIN_UNITS) bands = (MIN_UNITS + images - 1) / images;
+    if (bands > most) bands = most;
+    if (bands < 1) bands = 1;
+    p->band_rows = (p->oh + bands - 1) / bands;
+    if (p->line && p->band_rows % 32) p->band_rows += 32 - p->band_rows % 32;
+    if (p->band_rows > p->oh) p->band_rows = p->oh;
+    p->bands = (p->oh + p->band_rows - 1) / p->band_rows;
+    p->sets = (p->ocb + 1) / 2;
+    p->set_parts = (MIN_UNITS + p->bands * images - 1) / (p->bands * images);
+    if (p->set_parts > p->sets) p->set_parts = p->sets;
+    p->packed_rows = packed_rows(p, p->band_rows);
+}
+
+/* Places of steps, as the weights are in order: chunk, filter row, run, step. */
+static bool fill_steps(struct mo_region *region, const struct mo_conv *c, struct mo_matrix_walk *p) {
+    const struct mo_matrix_shape *s = &p->shape;
+    int32_t *steps = mo_region_array(region, (size_t)s->steps, sizeof *steps);
+    int64_t i = 0, row = p->columns * s->width;
+    for (int64_t chunk = 0; steps && chunk < s->chunks; chunk++)
+        for (int64_t k = 0; k < s->filter_rows; k++)
+            for (int64_t run = 0; run < s->runs; run++)
+                for (int64_t step = 0; step < s->run_steps; step++)
+                    steps[i++] = (int32_t)(chunk * p->chunk_bytes + k * s->fold * c->dh / s->row_step * row +
+                                           run * c->dw * s->width + step * MO_MATRIX_STEP);
+    p->steps = steps;
+    return steps;
+}
+
+static void describe(const struct mo_conv *c, const struct mo_matrix_walk *p, struct mo_step *step) {
+    const int64_t in = p->small ? 1 : 4, out = (int64_t)mo_dtype_bytes(c->y->dtype), taps = c->kh * c->kw;
+    const int64_t cg = c->cg / c->merge;
+    step->run = mo_matrix_walk_run;
+    step->kind = "generic";
+    step->params = p;
+    step->units = p->n * p->groups * p->bands * p->set_parts;
+    step->joint = p->set_parts > 1;
+    step->flops = 2 * c->n * c->o * c->oh * c->ow * taps * cg;
+    step->bytes = c->n * (in * c->c * c->h * c->w + out * c->o * c->oh * c->ow * (c->residual ? 2 : 1)) +
+                  p->shape.element * c->o * cg * taps;
+    step->scratch_bytes = p->sums_at + 2 * MO_MATRIX_PAIR * MO_MATRIX_TILE;
+}
+
+int mo_matrix_walk_plan(const struct mo_binder *binder, const struct mo_node *node, const struct mo_conv *c,
+                        const struct mo_matrix_shape *shape, const struct mo_matrix_unit *unit,
+                        const struct mo_conv_small *small, struct mo_step *step, moire_error *err) {
+    struct mo_matrix_walk *p = mo_region_alloc(binder->region, sizeof *p);
+    if (!p) return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
+    *p = (struct mo_matrix_walk){.unit = unit,
+                                 .shape = *shape,
+                                 .n = c->n,
+                                 .groups = c->groups,
+                                 .ocb = c->ocb,
+                                 .icb = c->icb,
+                                 .h = c->h,
+                                 .w = c->w,
+                                 .oh = c->oh,
+                                 .ow = c->ow,
+                                 .kh = c->kh,
+                                 .sh = c->sh,
+                                 .sw = c->sw,
+                                 .dh = c->dh,
+                                 .pt = c->pt,
+                                 .pl = c->pl,
+                                 .small = small,
+                                 .fuse = node->fuse,
+                                 .settle = mo_simd_of(binder->isa)->settle};
+    set_places(c, small, p);
+    set_columns(c, p);
+    /* absurd dilations or widths: other kernels copy less */
+    if ((double)packed_rows(p, 1) * (double)p->columns * (double)(shape->width * shape->chunks) > MAX_BAND_BYTES)
+        return MOIRE_EUNSUPPORTED;
+    choose_units(p);
+    /* the last tile of a band reads positions behind it, and steps of those */
+    p->chunk_bytes = p->packed_rows * p->columns * shape->width + MO_MATRIX_STEP;
+    p->chunk_bytes = (p->chunk_bytes + 63) / 64 * 64;
+    const int64_t beyond = MO_MATRIX_POSITIONS * shape->width * (c->sw / shape->column_step) + c->kw * c->dw * shape->width;
+    p->sums_at = (shape->chunks * p->chunk_bytes + beyond + MO_MATRIX_STEP + 63) / 64 * 64;
+    if (p->sums_at > INT32_MAX) return MOIRE_EUNSUPPORTED;
+    if (!fill_steps(binder->region, c, p))
+        return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
+    describe(c, p, step);
+    return MOIRE_OK;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * settle.c - sums of floats, 16 channels of a pixel at a time, to outputs; see variants/requant.h. */
+#include <math.h>
+#include "variants/simd/math.h"
+#include "variants/simd/simd.h"
+#include "variants/simd/vec.h"
+
+/* An activation that bounds values, or none. */
+static bool bounds_of(const struct mo_fuse *fuse, float *lo, float *hi) {
+    *lo = fuse->act == MO_ACT_RELU ? 0 : fuse->act == MO_ACT_CLIP ? fuse->a : -INFINITY;
+    *hi = fuse->act == MO_ACT_CLIP ? fuse->b : INFINITY;
+    return fuse->act == MO_ACT_NONE || fuse->act == MO_ACT_RELU || fuse->act == MO_ACT_CLIP;
+}
+
+/* A NaN stays one: the bounds are the first operands. */
+static inline __attribute__((always_inline)) void bound_pixels(const float lo, const float hi,
+                                                               const bool residual_last, const float *sums,
+                                                               int64_t pixels, const char *residual,
+                                                               int64_t residual_pixel, char *y,
+                                                               int64_t y_pixel) {
+    const vec_value low = lo - (vec_value){0}, high = hi - (vec_value){0};
+    for (int64_t i = 0; i < pixels; i++)
+        for (int part = 0; part < 16; part += LANES) {
+            vec_value v = *(const vec *)(sums + i * 16 + part);
+            vec_value r = (vec_value){0};
+            if (residual) r = *(const vec *)(residual + i * residual_pixel + part * 4);
+            if (!residual_last) v += r;
+            v = vec_smaller(high, vec_larger(low, v));
+            if (residual_last) v += r;
+            *(vec *)(y + i * y_pixel + part * 4) = v;
+        }
+}
+
+static void settle_row(const struct mo_fuse *fuse, const float *sums, int lanes, const char *residual,
+                       char *y) {
+    float row[16] = {0}, add[16] = {0};
+    memcpy(row, sums, (size_t)lanes * 4);
+    if (residual) memcpy(add, residual, (size_t)lanes * 4);
+    finish_row(fuse, residual ? add : NULL, row, 16);
+    memcpy(y, row, (size_t)lanes * 4);
+}
+
+void MO_SIMD(settle)(const struct mo_fuse *fuse, const float *sums, int64_t pixels, int lanes,
+                     const char *residual, int64_t residual_pixel, char *y, int64_t y_pixel) {
+    float lo, hi;
+    if (!bounds_of(fuse, &lo, &hi) || lanes < 16) {
+        for (int64_t i = 0; i < pixels; i++)
+            settle_row(fuse, sums + i * 16, lanes, residual ? residual + i * residual_pixel : NULL,
+                       y + i * y_pixel);
+        return;
+    }
+    if (fuse->residual_last)
+        bound_pixels(lo, hi, true, sums, pixels, residual, residual_pixel, y, y_pixel);
+    else
+        bound_pixels(lo, hi, false, sums, pixels, residual, residual_pixel, y, y_pixel);
+}
