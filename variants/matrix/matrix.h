@@ -13,7 +13,7 @@
 #define MO_MATRIX_H
 #include "variants/kernel.h"
 
-enum { MO_MATRIX_POSITIONS = 16, MO_MATRIX_STEP = 64, MO_MATRIX_TILE = 1024, MO_MATRIX_PAIR = 2 };
+enum { MO_MATRIX_POSITIONS = 16, MO_MATRIX_STEP = 64, MO_MATRIX_TILE = 1024, MO_MATRIX_PAIR = 2, MO_MATRIX_SUMS = 4096 };
 
 /* What is multiplied: uint8 by int8 into int32, or bfloat16 by bfloat16 into float32. */
 enum mo_matrix_type { MO_MATRIX_BYTES, MO_MATRIX_HALVES, MO_MATRIX_TYPES };
@@ -26,6 +26,8 @@ struct mo_matrix_job {
     int64_t n_steps;
     const char *b;     /* [step][block][16][64] */
     const void *start; /* what sums start from, 16 a block: int32 or float32 */
+    const char *next;  /* weights of later jobs: so many lines of 64 bytes a step are asked for */
+    int64_t next_lines;
     char *sums;        /* [block][tile][16 positions][16]; two tiles' room a block */
 };
 /* All positions of a tile are read, and 64 bytes of every step. */

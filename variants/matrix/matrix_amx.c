@@ -54,7 +54,11 @@ static inline __attribute__((always_inline)) void body(const struct mo_matrix_jo
     if (tiles == 2) _tile_loadd(1, start, 0);
     if (blocks == 2) _tile_loadd(2, start + 64, 0);
     if (tiles == 2 && blocks == 2) _tile_loadd(3, start + 64, 0);
+    const char *next = job->next;
+    const int64_t lines = job->next_lines;
     for (int64_t i = 0; i < n; i++, b += blocks * MO_MATRIX_TILE) {
+        for (int64_t k = 0; k < lines; k++, next += 64)
+            _mm_prefetch(next, _MM_HINT_T1);
         const char *at = a0 + steps[i], *below = a1 + steps[i];
         _tile_loadd(6, b, 64);
         _tile_loadd(4, at, row);

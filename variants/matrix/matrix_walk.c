@@ -158,34 +158,54 @@ static const void *start_of(const struct mo_matrix_walk *p, const struct mo_karg
     return own;
 }
 
+/* The tiles of one job, and where they begin. */
+struct tiles {
+    int n, blocks;
+    int64_t block, row[MO_MATRIX_PAIR], column[MO_MATRIX_PAIR];
+    char *sums;
+};
+
+static void write_tiles(const struct mo_matrix_walk *p, const struct spot *s, const struct tiles *t) {
+    for (int b = 0; b < t->blocks; b++)
+        for (int i = 0; i < t->n; i++)
+            write_tile(p, s, t->block + b, t->sums + (b * MO_MATRIX_PAIR + i) * MO_MATRIX_TILE, t->row[i],
+                       t->column[i]);
+}
+
+/* Sums of one job are written while the unit works at the next. */
 static void multiply_set(const struct mo_matrix_walk *p, const struct mo_kargs *args, const struct spot *s,
                          int64_t set, const char *packed, char *sums) {
     const int64_t block = set * 2, left = p->ocb - block, tiles = tiles_of(p, s->rows);
     const int blocks = left < 2 ? 1 : 2;
-    const int64_t down = p->columns * p->shape.width * (p->sh / p->shape.row_step);
     const int64_t along = p->shape.width * (p->sw / p->shape.column_step);
+    const int64_t down = p->line ? along : p->columns * p->shape.width * (p->sh / p->shape.row_step);
     int32_t start[32];
     struct mo_matrix_job job = {.a_row = along,
                                 .steps = p->steps,
                                 .n_steps = p->shape.steps,
                                 .b = (const char *)args->weights +
                                      mo_matrix_block_at(&p->shape, p->ocb, s->group, block),
-                                .start = start_of(p, args, s->group * p->ocb + block, blocks, start),
-                                .sums = sums};
+                                .start = start_of(p, args, s->group * p->ocb + block, blocks, start)};
+    const int64_t jobs = (tiles + 1) / 2, next_blocks = left - 2 < 2 ? left - 2 : 2;
+    const int64_t ahead = next_blocks > 0 ? next_blocks * 16 : 0; /* lines a step */
+    job.next_lines = (ahead + jobs - 1) / jobs;
+    job.next = job.b + blocks * p->shape.steps * MO_MATRIX_TILE;
+    struct tiles now = {.blocks = blocks, .block = block, .sums = sums}, before = {0};
     for (int64_t t = 0; t < tiles; t += MO_MATRIX_PAIR) {
-        int n = tiles - t < MO_MATRIX_PAIR ? 1 : MO_MATRIX_PAIR;
-        int64_t row[MO_MATRIX_PAIR] = {0}, column[MO_MATRIX_PAIR] = {0};
-        for (int i = 0; i < n; i++) {
-            place_tile(p, t + i, &row[i], &column[i]);
-            job.a[i] = packed + row[i] * (p->line ? along : down) + column[i] * along;
+        now.n = tiles - t < MO_MATRIX_PAIR ? 1 : MO_MATRIX_PAIR;
+        now.sums = sums + t / MO_MATRIX_PAIR % 2 * MO_MATRIX_SUMS;
+        for (int i = 0; i < now.n; i++) {
+            place_tile(p, t + i, &now.row[i], &now.column[i]);
+            job.a[i] = packed + now.row[i] * down + now.column[i] * along;
         }
-        if (n == 1) job.a[1] = job.a[0];
-        p->unit->run[p->shape.type](&job, n, blocks);
-        for (int b = 0; b < blocks; b++)
-            for (int i = 0; i < n; i++)
-                write_tile(p, s, block + b, sums + (b * MO_MATRIX_PAIR + i) * MO_MATRIX_TILE, row[i],
-                           column[i]);
+        if (now.n == 1) job.a[1] = job.a[0];
+        job.sums = now.sums;
+        p->unit->run[p->shape.type](&job, now.n, blocks);
+        job.next += job.next_lines * p->shape.steps * 64;
+        write_tiles(p, s, &before);
+        before = now;
     }
+    write_tiles(p, s, &before);
 }
 
 /* Units go through sets of blocks, then bands, groups and images. */
