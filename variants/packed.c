@@ -3,6 +3,7 @@
 #include "variants/packed.h"
 
 #include <string.h>
+#include "variants/kernel.h"
 
 /* Stands for a place that a compiled model does not have.  Nobody reads it: the plan is refused. */
 static const char absent[64];
@@ -83,7 +84,8 @@ void *mo_packed_take(const struct mo_graph *graph, const struct mo_node *node, s
     if (p->weights) return mo_region_alloc(region, bytes);
     *filled = p->ready;
     if (p->ready) return find_ready(p, &place);
-    place.data = mo_region_alloc(region, bytes);
+    const bool stays = packing == MO_PACK_MATRIX_BYTES || packing == MO_PACK_MATRIX_HALVES;
+    place.data = stays ? mo_region_streamed(region, bytes) : mo_region_alloc(region, bytes);
     return place.data && remember(graph, &place) ? place.data : NULL;
 }
 

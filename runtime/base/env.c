@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { CHUNK_BYTES = 64 * 1024, ALIGN = 64, PAGE = 4096, HUGE_PAGE = 2 << 20 };
+enum { CHUNK_BYTES = 64 * 1024, ALIGN = 64, PAGE = 4096, HUGE_PAGE = 2 << 20, STREAM_BYTES = 8 << 20 };
 
 struct chunk {
     struct chunk *next;
@@ -19,6 +19,7 @@ struct chunk {
 struct mo_region {
     const struct mo_env *env;
     struct chunk *chunks;
+    struct chunk *streamed; /* one of them: in large pages, for mo_region_streamed() */
     size_t bytes;
 };
 
@@ -100,6 +101,30 @@ void *mo_region_reserve(struct mo_region *region, size_t bytes) {
     if (!c) return NULL;
     c->used = c->size;
     return (char *)c + ALIGN;
+}
+
+/* Behind the current chunk: what may be given back early has chunks of its own there. */
+static struct chunk *add_streamed(struct mo_region *region, size_t bytes) {
+    const struct mo_sys *sys = region->env->sys;
+    const size_t size = mo_round_up_bytes(bytes > STREAM_BYTES ? bytes : STREAM_BYTES, HUGE_PAGE) - ALIGN;
+    struct chunk *c = sys->alloc(sys->self, HUGE_PAGE, ALIGN + size);
+    if (!c) return NULL;
+    c->size = size;
+    c->next = region->chunks->next;
+    region->chunks->next = region->streamed = c;
+    return c;
+}
+
+void *mo_region_streamed(struct mo_region *region, size_t bytes) {
+    if (bytes > SIZE_MAX / 2) return NULL;
+    bytes = mo_round_up_bytes(bytes, ALIGN) + ALIGN;
+    struct chunk *c = region->streamed;
+    if (!c || c->size - c->used < bytes) c = add_streamed(region, bytes + ALIGN);
+    if (!c) return NULL;
+    void *p = (char *)c + ALIGN + c->used;
+    c->used += bytes;
+    region->bytes += bytes;
+    return p;
 }
 
 void *mo_region_array(struct mo_region *region, size_t count, size_t size) {

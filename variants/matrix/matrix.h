@@ -26,8 +26,8 @@ struct mo_matrix_job {
     int64_t n_steps;
     const char *b;     /* [step][block][16][64] */
     const void *start; /* what sums start from, 16 a block: int32 or float32 */
-    const char *next;  /* weights of later jobs: so many lines of 64 bytes a step are asked for */
-    int64_t next_lines;
+    const char *next;   /* weights of later jobs: so many bytes a step are asked for */
+    int64_t next_bytes;
     char *sums;        /* [block][tile][16 positions][16]; two tiles' room a block */
 };
 /* All positions of a tile are read, and 64 bytes of every step. */

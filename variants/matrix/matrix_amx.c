@@ -9,6 +9,10 @@
 #include <immintrin.h>
 #include <string.h>
 
+/* Of weights that are asked for ahead, one line in so many bytes: the processor brings those about it by
+ * itself, and a request waits for memory in one of the few buffers that loads of tiles need. */
+enum { NEAR_BYTES = 512 };
+
 /* What all tiles are: 16 rows of 64 bytes.  Compilers see that the first bytes are read and no more: it must
  * not be made on the stack. */
 static const struct {
@@ -55,9 +59,9 @@ static inline __attribute__((always_inline)) void body(const struct mo_matrix_jo
     if (blocks == 2) _tile_loadd(2, start + 64, 0);
     if (tiles == 2 && blocks == 2) _tile_loadd(3, start + 64, 0);
     const char *next = job->next;
-    const int64_t lines = job->next_lines;
+    const int64_t ahead = job->next_bytes;
     for (int64_t i = 0; i < n; i++, b += blocks * MO_MATRIX_TILE) {
-        for (int64_t k = 0; k < lines; k++, next += 64)
+        for (int64_t k = 0; k < ahead; k += NEAR_BYTES, next += NEAR_BYTES)
             _mm_prefetch(next, _MM_HINT_T1);
         const char *at = a0 + steps[i], *below = a1 + steps[i];
         _tile_loadd(6, b, 64);

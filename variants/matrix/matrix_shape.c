@@ -56,7 +56,7 @@ int64_t mo_matrix_block_at(const struct mo_matrix_shape *s, int64_t ocb, int64_t
 /* Where a weight of the first output channel of its block lies behind the block's place; `blocks` share it. */
 static int64_t place(const struct mo_matrix_shape *s, int64_t blocks, int64_t channel, int64_t ky,
                      int64_t kx) {
-    int64_t per_chunk = s->narrow ? 4 : s->width / s->element, pixel = s->width / s->element;
+    int64_t pixel = s->width / s->element, per_chunk = s->narrow ? 4 : pixel;
     int64_t inside = s->narrow ? ky % s->fold * 4 + channel : channel % per_chunk;
     int64_t row = (s->narrow ? 0 : channel / per_chunk * s->filter_rows) + ky / s->fold;
     int64_t run = s->runs == 1 ? 0 : kx, at = (s->runs == 1 ? kx * pixel : 0) + inside;
@@ -66,24 +66,47 @@ static int64_t place(const struct mo_matrix_shape *s, int64_t blocks, int64_t ch
     return step * blocks * MO_MATRIX_TILE + at / per_lane * MO_MATRIX_STEP + at % per_lane * s->element;
 }
 
+/* One weight of each of `lanes` outputs, to places four bytes apart. */
+static void put_bytes(const int8_t *w, int64_t stride, int64_t lanes, char *to, int32_t *sums) {
+    for (int64_t l = 0; l < lanes; l++) {
+        to[l * 4] = (char)w[l * stride];
+        if (sums) sums[l] += w[l * stride];
+    }
+}
+
+static void put_halves(const float *w, int64_t stride, int64_t lanes, float scale, char *to) {
+    for (int64_t l = 0; l < lanes; l++) {
+        uint16_t half = mo_bfloat16(w[l * stride] * scale);
+        memcpy(to + l * 4, &half, 2);
+    }
+}
+
+/* Outputs [first, first + lanes) of a block, which begins at `to`: all of one group of the model. */
+static void pack_lanes(const struct mo_matrix_shape *s, const struct mo_conv *c,
+                       const struct mo_matrix_filter *f, int64_t blocks, int64_t first, int64_t lanes,
+                       char *to, int32_t *sums) {
+    const int64_t taps = c->kh * c->kw, cg = c->cg / c->merge, og = c->og / c->merge;
+    const int64_t channel = first % c->og / og * cg;
+    for (int64_t i = 0; i < cg; i++)
+        for (int64_t t = 0; t < taps; t++) {
+            const int64_t from = first * f->o_stride + i * f->c_stride + t;
+            char *at = to + place(s, blocks, channel + i, t / c->kw, t % c->kw);
+            if (s->type == MO_MATRIX_BYTES)
+                put_bytes((const int8_t *)f->data + from, f->o_stride, lanes, at, sums);
+            else
+                put_halves((const float *)f->data + from, f->o_stride, lanes, f->scale, at);
+        }
+}
+
 void mo_matrix_pack(const struct mo_matrix_shape *s, const struct mo_conv *c,
                     const struct mo_matrix_filter *f, char *out, int32_t *sums) {
-    int64_t taps = c->kh * c->kw, cg = c->cg / c->merge, og = c->og / c->merge;
-    for (int64_t o = 0; o < c->o; o++) {
-        int64_t group = o / c->og, block = o % c->og / 16, lane = o % c->og % 16;
-        int64_t first = o % c->og / og * cg, blocks = c->ocb - block / 2 * 2 < 2 ? 1 : 2;
+    const int64_t og = c->og / c->merge;
+    for (int64_t o = 0, lanes; o < c->o; o += lanes) {
+        const int64_t group = o / c->og, block = o % c->og / 16, lane = o % c->og % 16;
+        const int64_t blocks = c->ocb - block / 2 * 2 < 2 ? 1 : 2;
+        lanes = 16 - lane < og - o % og ? 16 - lane : og - o % og;
         char *to = out + mo_matrix_block_at(s, c->ocb, group, block) + block % 2 * MO_MATRIX_TILE + lane * 4;
-        for (int64_t i = 0; i < cg; i++)
-            for (int64_t t = 0; t < taps; t++) {
-                int64_t from = o * f->o_stride + i * f->c_stride + t;
-                char *at = to + place(s, blocks, first + i, t / c->kw, t % c->kw);
-                if (s->type == MO_MATRIX_HALVES) {
-                    uint16_t half = mo_bfloat16(((const float *)f->data)[from] * f->scale);
-                    memcpy(at, &half, 2);
-                    continue;
-                }
-                *at = ((const char *)f->data)[from];
-                if (sums) sums[(group * c->ocb + block) * 16 + lane] += *(const int8_t *)at;
-            }
+        pack_lanes(s, c, f, blocks, o, lanes, to,
+                   sums ? sums + (group * c->ocb + block) * 16 + lane : NULL);
     }
 }

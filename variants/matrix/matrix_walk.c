@@ -187,8 +187,7 @@ static void multiply_set(const struct mo_matrix_walk *p, const struct mo_kargs *
                                      mo_matrix_block_at(&p->shape, p->ocb, s->group, block),
                                 .start = start_of(p, args, s->group * p->ocb + block, blocks, start)};
     const int64_t jobs = (tiles + 1) / 2, next_blocks = left - 2 < 2 ? left - 2 : 2;
-    const int64_t ahead = next_blocks > 0 ? next_blocks * 16 : 0; /* lines a step */
-    job.next_lines = (ahead + jobs - 1) / jobs;
+    job.next_bytes = next_blocks > 0 ? next_blocks * MO_MATRIX_TILE / jobs : 0;
     job.next = job.b + blocks * p->shape.steps * MO_MATRIX_TILE;
     struct tiles now = {.blocks = blocks, .block = block, .sums = sums}, before = {0};
     for (int64_t t = 0; t < tiles; t += MO_MATRIX_PAIR) {
@@ -201,7 +200,7 @@ static void multiply_set(const struct mo_matrix_walk *p, const struct mo_kargs *
         if (now.n == 1) job.a[1] = job.a[0];
         job.sums = now.sums;
         p->unit->run[p->shape.type](&job, now.n, blocks);
-        job.next += job.next_lines * p->shape.steps * 64;
+        job.next += job.next_bytes * p->shape.steps;
         write_tiles(p, s, &before);
         before = now;
     }
