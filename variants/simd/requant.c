@@ -91,6 +91,19 @@ static void convert_packed(const struct mo_requant *q, const void *sums, const f
 }
 #endif
 
+/* To floats. */
+static void convert_floats(const struct mo_requant *q, const char *sums, const float *factor,
+                           const float *bias, int64_t pixels, char *y, int64_t y_pixel) {
+    const vec_value lo = q->lo - (vec_value){0}, hi = q->hi - (vec_value){0};
+    for (int part = 0; part < 16; part += LANES) {
+        const vec_value f = *(const vec *)(factor + part), b = *(const vec *)(bias + part);
+        for (int64_t i = 0; i < pixels; i++) {
+            const vec_value v = sum_of(true, sums + i * 64 + part * 4) * f + b;
+            *(vec *)(y + i * y_pixel + part * 4) = bounded(v, lo, hi);
+        }
+    }
+}
+
 /* The same with an activation between, or for floats. */
 static inline __attribute__((always_inline)) void convert_slowly(const struct mo_requant *q, const bool ints,
                                                                  const char *sums, const float *factor,
@@ -122,6 +135,8 @@ void MO_SIMD(requantize)(const struct mo_requant *q, const void *sums, const flo
         convert(q, true, sums, factor, bias, pixels, y, y_pixel);
     else if (quick)
         convert(q, false, sums, factor, bias, pixels, y, y_pixel);
+    else if (q->ints && q->act == MO_ACT_NONE && q->steps == 1)
+        convert_floats(q, sums, factor, bias, pixels, y, y_pixel);
     else if (q->ints)
         convert_slowly(q, true, sums, factor, bias, pixels, y, y_pixel);
     else
