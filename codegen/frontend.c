@@ -10,7 +10,7 @@
 #include "codegen/passes/passes.h"
 #include "codegen/prepare.h"
 #include "runtime/ops/op.h"
-#include "variants/kernel.h"
+#include "variants/matrix/matrix.h"
 
 enum { SMALL = 512, POOL = 32 * 1024, FLOOR_BYTES = 64 << 20, FACTOR = 16 };
 
@@ -91,10 +91,17 @@ static int check_operands(const struct mo_graph *g, moire_error *err) {
 }
 
 int mo_prepare(struct mo_graph *g, const struct mo_frontend_options *options, moire_error *err) {
-    bool small = options->precision == MOIRE_PRECISION_INT8 ||
-                 (options->precision == MOIRE_PRECISION_AUTO && mo_isa_has_dot());
-    g->keeps_small = small && !options->no_passes && !options->no_layout;
+    const enum moire_precision wanted = options->precision;
+    const bool bare = options->no_passes || options->no_layout;
+    bool small =
+        wanted == MOIRE_PRECISION_INT8 || (wanted != MOIRE_PRECISION_FP32 && mo_isa_has_dot());
+    g->keeps_small = small && !bare;
     int rc = mo_widen_halves(g, err);
+    const bool halves = wanted == MOIRE_PRECISION_BF16 || (wanted == MOIRE_PRECISION_AUTO && g->n_halves);
+    g->halves = halves && !bare && !g->exact && mo_matrix_of(mo_isa_detect(), MO_MATRIX_HALVES);
+    if (wanted == MOIRE_PRECISION_BF16 && !bare && !g->halves)
+        mo_log(g->env, MOIRE_LOG_WARN, "%.150s: layers compute in float32: %s", g->name,
+               g->exact ? "the model is loaded as exact" : "this processor has no fast products of bfloat16");
     if (!rc) rc = mo_infer_and_fold(g, err);
     if (!rc && !options->no_passes) rc = mo_run_passes(g, options, err);
     if (!rc) rc = mo_graph_check(g, err);
@@ -103,13 +110,14 @@ int mo_prepare(struct mo_graph *g, const struct mo_frontend_options *options, mo
 
 enum moire_precision mo_precision_of(const char *name) {
     if (name && !strcmp(name, "fp32")) return MOIRE_PRECISION_FP32;
+    if (name && !strcmp(name, "bf16")) return MOIRE_PRECISION_BF16;
     return name && !strcmp(name, "int8") ? MOIRE_PRECISION_INT8 : MOIRE_PRECISION_AUTO;
 }
 
 const char *mo_precision_used(const struct mo_graph *g) {
     for (int i = 0; i < g->n_nodes; i++)
         if (!strcmp(g->nodes[i]->op_type, "QConv") || !strcmp(g->nodes[i]->op_type, "QMatMul")) return "int8";
-    return "fp32";
+    return g->halves ? "bf16" : "fp32";
 }
 
 static int finish(const struct mo_env *env, struct mo_graph *g, const Onnx__ModelProto *model,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * pack.c - weights from the model's order to the order kernels stream them in (enum mo_packing).
  * One copy of a layer's weights serves every kernel of the same packing, generic or specialised. */
-#include "variants/conv_geometry.h"
+#include "variants/matrix/matrix_shape.h"
 #include "variants/strassen_terms.h"
 #include "variants/winograd_matrices.h"
 
@@ -135,6 +135,8 @@ static bool fits(enum mo_packing packing, const struct mo_conv *c) {
         return groups == 1;
     case MO_PACK_DW16:
         return c->depthwise;
+    case MO_PACK_MATRIX_HALVES:
+        return !c->depthwise;
     case MO_PACK_STRASSEN:
         return groups == 1 && c->kh == 1 && c->kw == 1 && c->c % 16 == 0;
     default:
@@ -146,6 +148,30 @@ static int64_t strassen_floats(int64_t k, int64_t n) {
     return MO_STRASSEN * 256 * mo_strassen_half(blocks(k)) * mo_strassen_half(blocks(n));
 }
 
+/* For a matrix unit, as bfloat16: weights are data[o * o_stride + channel * c_stride + tap] * scale. */
+static int64_t halves_floats(const struct mo_conv *c) {
+    struct mo_matrix_shape shape;
+    if (!mo_matrix_shape_of(c, MO_MATRIX_HALVES, mo_matrix_narrow(c), &shape)) return -1;
+    return mo_matrix_weight_bytes(&shape, c) / 4;
+}
+
+static void pack_halves(const struct mo_conv *c, const struct mo_matrix_filter *filter, float *out) {
+    struct mo_matrix_shape shape;
+    if (mo_matrix_shape_of(c, MO_MATRIX_HALVES, mo_matrix_narrow(c), &shape))
+        mo_matrix_pack(&shape, c, filter, (char *)out, NULL);
+}
+
+static void pack_halves_filter(const struct mo_conv *c, float *out) {
+    const int64_t taps = c->kh * c->kw;
+    pack_halves(c, &(struct mo_matrix_filter){c->weights->data, c->cg / c->merge * taps, taps, 1}, out);
+}
+
+static void pack_halves_right(const struct right *b, float *out) {
+    struct mo_conv c;
+    mo_matrix_product(b->k, b->n, &c);
+    pack_halves(&c, &(struct mo_matrix_filter){b->data, b->n_stride, b->k_stride, b->scale}, out);
+}
+
 int64_t mo_filter_floats(enum mo_packing packing, const struct mo_conv *c) {
     int64_t taps = c->kh * c->kw;
     struct mo_winograd w;
@@ -154,6 +180,7 @@ int64_t mo_filter_floats(enum mo_packing packing, const struct mo_conv *c) {
     if (packing == MO_PACK_CONV16) return c->groups * c->ocb * c->icb * taps * 256;
     if (packing == MO_PACK_FIRST16) return blocks(c->o) * c->c * taps * 16;
     if (packing == MO_PACK_STRASSEN) return strassen_floats(c->c, c->o);
+    if (packing == MO_PACK_MATRIX_HALVES) return halves_floats(c);
     return blocks(c->o) * taps * 16;
 }
 
@@ -162,6 +189,7 @@ void mo_pack_filter(enum mo_packing packing, const struct mo_conv *c, float *out
     if (packing == MO_PACK_CONV16) pack_conv(c, out);
     if (packing == MO_PACK_FIRST16) pack_first(c, out);
     if (packing == MO_PACK_DW16) pack_depthwise(c, out);
+    if (packing == MO_PACK_MATRIX_HALVES) pack_halves_filter(c, out);
     if (packing == MO_PACK_STRASSEN)
         pack_strassen(&(struct right){c->weights->data, c->c, c->o, 1, c->c, 1}, out);
     if (mo_winograd_of(packing, &m)) (m.half ? pack_half : pack_winograd)(c, &m, out);
@@ -226,6 +254,10 @@ int64_t mo_pack_bytes(enum mo_packing packing, const struct mo_graph *graph, con
         floats = blocks(g.n) * g.k * 16;
     else if (gemm_read(graph, node, &g) && packing == MO_PACK_STRASSEN && g.k % 16 == 0)
         floats = strassen_floats(g.k, g.n);
+    else if (gemm_read(graph, node, &g) && packing == MO_PACK_MATRIX_HALVES) {
+        mo_matrix_product(g.k, g.n, &c);
+        floats = halves_floats(&c);
+    }
     return floats < 0 ? -1 : floats * 4;
 }
 
@@ -246,6 +278,8 @@ int mo_pack_weights(enum mo_packing packing, const struct mo_graph *graph, const
         if (fill && packing == MO_PACK_GEMM16) pack_gemm(&g, w);
         if (fill && packing == MO_PACK_STRASSEN)
             pack_strassen(&(struct right){g.b->data, g.k, g.n, g.k_stride, g.n_stride, g.alpha}, w);
+        if (fill && packing == MO_PACK_MATRIX_HALVES)
+            pack_halves_right(&(struct right){g.b->data, g.k, g.n, g.k_stride, g.n_stride, g.alpha}, w);
     } else {
         mo_conv_read(graph, node, &c);
         b = pack_bias(region, c.o, blocks(c.o) * 16, c.bias, 1);

@@ -25,7 +25,9 @@ static bool remember(const struct mo_graph *graph, const struct mo_packed_place 
 static void *find_ready(const struct mo_packed_places *p, const struct mo_packed_place *wanted) {
     for (int i = 0; i < p->n; i++)
         if (p->place[i].node == wanted->node && p->place[i].turn == wanted->turn)
-            return p->place[i].bytes == wanted->bytes ? p->place[i].data : (void *)(uintptr_t)absent;
+            return p->place[i].bytes == wanted->bytes && p->place[i].packing == wanted->packing
+                       ? p->place[i].data
+                       : (void *)(uintptr_t)absent;
     return (void *)(uintptr_t)absent;
 }
 
@@ -78,7 +80,8 @@ void *mo_packed_take(const struct mo_graph *graph, const struct mo_node *node, s
     p->turn = p->node == node->id ? p->turn + 1 : 0;
     p->node = node->id;
     p->lacks = false;
-    struct mo_packed_place place = {.node = node->id, .turn = p->turn, .bytes = (int64_t)bytes};
+    struct mo_packed_place place = {
+        .node = node->id, .turn = p->turn, .packing = packing, .bytes = (int64_t)bytes};
     const struct mo_tensor *plain = mo_node_in(graph, node, 1);
     if (p->weights && plain && plain->content) return take_shared(graph, node, packing, &place, filled);
     if (p->weights) return mo_region_alloc(region, bytes);

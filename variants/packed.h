@@ -17,6 +17,7 @@
 
 struct mo_packed_place {
     int node, turn; /* the turn-th request of a node */
+    int packing;    /* enum mo_packing, or a form of the below */
     int64_t bytes;
     void *data;
 };

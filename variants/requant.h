@@ -22,8 +22,8 @@ typedef void mo_requantize_fn(const struct mo_requant *q, const void *sums, cons
                               const float *bias, int64_t pixels, char *y, int64_t y_pixel);
 /* From sums of floats to outputs, in place of a requantization: y = act(sum + residual), or with
  * fuse->residual_last act(sum) + residual.  Pixels of `lanes` (at most 16) floats, which lie so many bytes
- * apart; of sums, 64. */
-typedef void mo_settle_fn(const struct mo_fuse *fuse, const float *sums, int64_t pixels, int lanes,
+ * apart; of sums, 64.  Sums do not stay. */
+typedef void mo_settle_fn(const struct mo_fuse *fuse, float *sums, int64_t pixels, int lanes,
                           const char *residual, int64_t residual_pixel, char *y, int64_t y_pixel);
 /* A row of pixels of 16 bytes: `before` that are filled, n copied, `after` filled. */
 typedef void mo_copy_pixels_fn(char *to, const char *from, int64_t before, int64_t n, int64_t after,

@@ -18,6 +18,7 @@
 #include "runtime/base/text.h"
 #include "variants/conv_geometry.h"
 #include "variants/matmul_rows.h"
+#include "variants/matrix/matrix_walk.h"
 
 #include <string.h>
 
@@ -155,6 +156,7 @@ static bool gemm_signature(const struct mo_graph *graph, const struct mo_node *n
 }
 
 bool mo_layer_signature(const struct mo_graph *graph, const struct mo_node *node, char *out, size_t n) {
+    if (mo_matrix_takes(graph, node)) return false; /* faster in bfloat16 than in any kernel of floats */
     if (!n) return false;
     struct mo_text t = mo_text_in(out, n);
     bool ours = !strcmp(node->domain, "moire");

@@ -228,6 +228,7 @@ static void get_graph(struct reader *r) {
     g->name = get_text(r);
     g->opset = (int)get_between(r, 0, INT32_MAX);
     g->exact = get_between(r, 0, 1);
+    g->halves = get_between(r, 0, 1);
     int n = get_count(r, sizeof(int64_t));
     bool *elided = room(r, (size_t)n, sizeof *elided);
     for (int i = 0; i < n && !r->bad; i++)
@@ -258,6 +259,7 @@ static void get_packed(struct reader *r) {
         struct mo_packed_place *place = &p->place[i];
         place->node = (int)get_between(r, 0, r->g->n_nodes - 1);
         place->turn = (int)get_between(r, 0, INT32_MAX);
+        place->packing = (int)get_between(r, 0, INT32_MAX);
         place->bytes = get_int(r);
         place->data = get_data(r, place->bytes, &elided);
         if (!place->data) r->bad = true;

@@ -166,6 +166,7 @@ static void put_graph(struct writer *w, const struct mo_graph *g) {
     put_text(w, g->name);
     put_int(w, g->opset);
     put_int(w, g->exact);
+    put_int(w, g->halves);
     put_int(w, g->n_tensors);
     for (int i = 0; i < g->n_tensors; i++)
         put_tensor(w, g, g->tensors[i]);
@@ -191,6 +192,7 @@ static int put_place(struct writer *w, const void *weights, bool write) {
     if (!write) return 1;
     put_int(w, p->node);
     put_int(w, p->turn);
+    put_int(w, p->packing);
     put_int(w, p->bytes);
     put_data(w, p->data, p->bytes, false);
     return 1;

@@ -127,7 +127,7 @@ static int bind_matrix(const struct mo_binder *binder, const struct mo_node *nod
         return MOIRE_EUNSUPPORTED;
     small->dot = true;
     set_requant(&small->requant, q, &node->fuse, true);
-    int rc = mo_matrix_walk_plan(binder, node, c, &shape, unit, small, step, err);
+    int rc = mo_matrix_walk_plan(binder, node, c, NULL, &shape, unit, small, step, err);
     step->packing = MO_PACK_MATRIX_BYTES;
     step->kernel = c->rows ? "qgemm amx" : "qconv amx";
     if (!rc) rc = mo_pack_small(step->packing, binder->graph, node, binder->region, &step->weights, &sums, err);

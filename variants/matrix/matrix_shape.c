@@ -42,7 +42,16 @@ bool mo_matrix_shape_of(const struct mo_conv *c, enum mo_matrix_type type, bool 
 }
 
 bool mo_matrix_narrow(const struct mo_conv *c) {
-    return c->c <= 4 && c->groups == 1 && c->merge == 1 && !c->rows;
+    return c->c <= 4 && c->groups == 1 && c->merge == 1 && !c->rows &&
+           (c->x->dtype != MOIRE_F32 || c->x->layout == MO_PLAIN);
+}
+
+void mo_matrix_product(int64_t k, int64_t columns, struct mo_conv *c) {
+    *c = (struct mo_conv){.n = 1, .c = k, .h = 1, .w = 1, .o = columns, .oh = 1, .ow = 1, .kh = 1, .kw = 1};
+    c->sh = c->sw = c->dh = c->dw = c->groups = c->merge = 1;
+    c->cg = k, c->og = columns;
+    c->icb = (k + 15) / 16, c->ocb = (columns + 15) / 16;
+    c->rows = true;
 }
 
 int64_t mo_matrix_weight_bytes(const struct mo_matrix_shape *s, const struct mo_conv *c) {

@@ -33,8 +33,11 @@ struct mo_matrix_shape {
 bool mo_matrix_shape_of(const struct mo_conv *conv, enum mo_matrix_type type, bool narrow,
                         struct mo_matrix_shape *out);
 
-/* Whether a layer of bytes is taken as narrow: pixels of 16 bytes whose first four count. */
+/* Whether a convolution is taken as narrow: of bytes, pixels of 16 whose first four count; of floats, a plain
+ * image. */
 bool mo_matrix_narrow(const struct mo_conv *conv);
+/* A product of so many columns by a matrix of k rows as a convolution: geometry only, no tensors. */
+void mo_matrix_product(int64_t k, int64_t columns, struct mo_conv *out);
 
 /* Bytes of the weights: [group][OC/32][step][2][16][64], the last of a group with an odd block [step][1]. */
 int64_t mo_matrix_weight_bytes(const struct mo_matrix_shape *shape, const struct mo_conv *conv);

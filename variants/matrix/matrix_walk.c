@@ -84,7 +84,7 @@ static void pack_band(const struct mo_matrix_walk *p, const struct spot *s, char
 }
 
 /* Sums of `pixels` positions of one output block to the output, from the pixel at (row, column) on. */
-static void write_out(const struct mo_matrix_walk *p, const struct spot *s, int64_t block, const char *sums,
+static void write_out(const struct mo_matrix_walk *p, const struct spot *s, int64_t block, char *sums,
                       int64_t pixels, int64_t row, int64_t column) {
     char *y = s->y + block * p->y.plane + row * p->y.row + column * p->y.pixel;
     const int64_t channel = (s->group * p->ocb + block) * 16, y_pixel = p->line ? p->y.row : p->y.pixel;
@@ -93,7 +93,7 @@ static void write_out(const struct mo_matrix_walk *p, const struct spot *s, int6
         const char *residual = s->residual;
         if (residual)
             residual += block * p->residual.plane + row * p->residual.row + column * p->residual.pixel;
-        p->settle(&p->fuse, (const float *)sums, pixels, lanes, residual,
+        p->settle(&p->fuse, (float *)sums, pixels, lanes, residual,
                   p->line ? p->residual.row : p->residual.pixel, y, y_pixel);
         return;
     }
@@ -112,7 +112,7 @@ static void write_out(const struct mo_matrix_walk *p, const struct spot *s, int6
 }
 
 /* A tile's positions are pixels of a row, of some rows and what lies between them, or of a line. */
-static void write_tile(const struct mo_matrix_walk *p, const struct spot *s, int64_t block, const char *sums,
+static void write_tile(const struct mo_matrix_walk *p, const struct spot *s, int64_t block, char *sums,
                        int64_t row, int64_t column) {
     int64_t left = MO_MATRIX_POSITIONS;
     if (p->line) {

@@ -9,6 +9,7 @@
 #ifndef MO_MATRIX_WALK_H
 #define MO_MATRIX_WALK_H
 #include "variants/generic/conv_walk.h"
+#include "variants/matmul_rows.h"
 #include "variants/matrix/matrix_shape.h"
 
 /* Where a tensor's blocks, rows and pixels lie, in bytes. */
@@ -40,11 +41,17 @@ struct mo_matrix_walk {
 mo_kernel mo_matrix_walk_run;
 
 /* Fills a step but for weights and bias.  x, y and residual of conv are in blocks of 16, or plain where
- * conv->rows.  `small` is of layers of bytes, complete, and lives as long as the plan; NULL: floats. */
+ * conv->rows: of floats, as `product` says.  `small` is of layers of bytes, complete, and lives as long as the plan; NULL: floats. */
 int mo_matrix_walk_plan(const struct mo_binder *binder, const struct mo_node *node,
-                        const struct mo_conv *conv, const struct mo_matrix_shape *shape,
-                        const struct mo_matrix_unit *unit, const struct mo_conv_small *small,
+                        const struct mo_conv *conv, const struct mo_product *product,
+                        const struct mo_matrix_shape *shape, const struct mo_matrix_unit *unit, const struct mo_conv_small *small,
                         struct mo_step *step, moire_error *err);
+/* The same of float convolutions and products with constant weights, as bfloat16
+ * (variants/matrix/matrix_floats.c). */
+bool mo_matrix_takes(const struct mo_graph *graph, const struct mo_node *node);
+int mo_matrix_bind_floats(const struct mo_binder *binder, const struct mo_node *node,
+                          const struct mo_matrix_unit *unit, struct mo_step *step, moire_error *err);
+
 /* Binds a QConv or QMatMul to such a unit (variants/generic/qconv.c).  MOIRE_EUNSUPPORTED: not this layer, or
  * there is no unit. */
 int mo_qconv_bind_matrix(const struct mo_binder *binder, const struct mo_node *node,

@@ -33,6 +33,13 @@ static void set_places(const struct mo_conv *c, const struct mo_conv_small *smal
     p->x_lanes = (int)(c->c - (c->icb - 1) * 16), p->y_lanes = (int)(c->o - (c->ocb - 1) * 16);
 }
 
+/* Rows of floats that lie apart. */
+static void set_rows(const struct mo_product *r, struct mo_matrix_walk *p) {
+    p->x.row = p->x.pixel = r->x_row * 4;
+    p->y.row = p->y.pixel = r->y_row * 4;
+    p->residual.row = p->residual.pixel = r->residual_row * 4;
+}
+
 static void set_columns(const struct mo_conv *c, struct mo_matrix_walk *p) {
     const struct mo_matrix_shape *s = &p->shape;
     p->columns = p->line ? 1 : ((c->ow - 1) * c->sw + (c->kw - 1) * c->dw) / s->column_step + 1;
@@ -102,8 +109,9 @@ static void describe(const struct mo_conv *c, const struct mo_matrix_walk *p, st
 }
 
 int mo_matrix_walk_plan(const struct mo_binder *binder, const struct mo_node *node, const struct mo_conv *c,
-                        const struct mo_matrix_shape *shape, const struct mo_matrix_unit *unit,
-                        const struct mo_conv_small *small, struct mo_step *step, moire_error *err) {
+                        const struct mo_product *product, const struct mo_matrix_shape *shape,
+                        const struct mo_matrix_unit *unit, const struct mo_conv_small *small,
+                        struct mo_step *step, moire_error *err) {
     struct mo_matrix_walk *p = mo_region_alloc(binder->region, sizeof *p);
     if (!p) return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
     *p = (struct mo_matrix_walk){.unit = unit,
@@ -126,6 +134,7 @@ int mo_matrix_walk_plan(const struct mo_binder *binder, const struct mo_node *no
                                  .fuse = node->fuse,
                                  .settle = mo_simd_of(binder->isa)->settle};
     set_places(c, small, p);
+    if (product) set_rows(product, p);
     set_columns(c, p);
     /* absurd dilations or widths: other kernels copy less */
     if ((double)packed_rows(p, 1) * (double)p->columns * (double)(shape->width * shape->chunks) > MAX_BAND_BYTES)

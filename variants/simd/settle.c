@@ -31,22 +31,29 @@ static inline __attribute__((always_inline)) void bound_pixels(const float lo, c
         }
 }
 
-static void settle_row(const struct mo_fuse *fuse, const float *sums, int lanes, const char *residual,
-                       char *y) {
-    float row[16] = {0}, add[16] = {0};
-    memcpy(row, sums, (size_t)lanes * 4);
-    if (residual) memcpy(add, residual, (size_t)lanes * 4);
-    finish_row(fuse, residual ? add : NULL, row, 16);
-    memcpy(y, row, (size_t)lanes * 4);
+/* Any activation, in place; then the lanes that are there. */
+static void settle_slowly(const struct mo_fuse *fuse, float *sums, int64_t pixels, int lanes,
+                          const char *residual, int64_t residual_pixel, char *y, int64_t y_pixel) {
+    float row[16] = {0};
+    for (int64_t i = 0; residual && !fuse->residual_last && i < pixels; i++) {
+        memcpy(row, residual + i * residual_pixel, (size_t)lanes * 4);
+        for (int l = 0; l < 16; l++)
+            sums[i * 16 + l] += row[l];
+    }
+    if (fuse->act != MO_ACT_NONE) activate_row(fuse->act, fuse->a, fuse->b, sums, sums, pixels * 16);
+    for (int64_t i = 0; i < pixels; i++) {
+        if (residual && fuse->residual_last) memcpy(row, residual + i * residual_pixel, (size_t)lanes * 4);
+        for (int l = 0; l < 16; l++)
+            sums[i * 16 + l] += fuse->residual_last ? row[l] : 0;
+        memcpy(y + i * y_pixel, sums + i * 16, (size_t)lanes * 4);
+    }
 }
 
-void MO_SIMD(settle)(const struct mo_fuse *fuse, const float *sums, int64_t pixels, int lanes,
+void MO_SIMD(settle)(const struct mo_fuse *fuse, float *sums, int64_t pixels, int lanes,
                      const char *residual, int64_t residual_pixel, char *y, int64_t y_pixel) {
     float lo, hi;
     if (!bounds_of(fuse, &lo, &hi) || lanes < 16) {
-        for (int64_t i = 0; i < pixels; i++)
-            settle_row(fuse, sums + i * 16, lanes, residual ? residual + i * residual_pixel : NULL,
-                       y + i * y_pixel);
+        settle_slowly(fuse, sums, pixels, lanes, residual, residual_pixel, y, y_pixel);
         return;
     }
     if (fuse->residual_last)
