@@ -3,7 +3,8 @@
  *
  * Arrangements: "solo" (latency hint, one stream), "latency" and "throughput": each tenant's model is
  * compiled with that performance hint and gets the number of infer requests which OpenVINO itself calls
- * optimal; queries that find no free request wait in the tenant's FIFO.  Precision is f32 in all of them.
+ * optimal; queries that find no free request wait in the tenant's FIFO.  Layers of floats compute in f32, or in bf16
+ * where moire's may.
  *
  * Threads: the generator appends to a FIFO, OpenVINO's callback frees a request, and one dispatcher thread
  * matches the two; `lock` guards all of it. */
@@ -171,13 +172,14 @@ static int make_requests(struct ov_peer *peer, int index, const char *model, moi
 static int load_tenant(struct ov_peer *peer, const struct mo_bench_job *job, int index, moire_error *err) {
     const struct mo_bench_tenant *want = &job->tenants[index];
     struct ov_tenant *t = &peer->tenants[index];
+    const bool bf16 = job->precision && !strcmp(job->precision, "bf16");
     char threads[16];
     snprintf(threads, sizeof threads, "%d", (int)job->threads);
     const ov_property_t properties[] = {
         {ov_property_key_hint_performance_mode,
          !strcmp(job->arrangement, "throughput") ? "THROUGHPUT" : "LATENCY"},
         {ov_property_key_inference_num_threads, threads},
-        {ov_property_key_hint_inference_precision, "f32"},
+        {ov_property_key_hint_inference_precision, bf16 ? "bf16" : "f32"},
     };
     ov_model_t *model = NULL;
     int code = check(ov_core_read_model(peer->core, want->model, NULL, &model), "reading", want->model, err);

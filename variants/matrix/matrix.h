@@ -40,7 +40,8 @@ struct mo_gather {
     int64_t pixel; /* bytes from a pixel to the next */
     int planes;    /* blocks; of narrow ones, channels (at most 4) */
     int lanes;     /* channels of the last block */
-    int64_t n;     /* pixels */
+    const float *gate; /* factors of the channels of floats, by which they are multiplied first; NULL: none */
+    int64_t n;         /* pixels */
     char *to;
     int64_t width; /* bytes of a pixel there; what the blocks leave is zeroed */
 };

@@ -133,19 +133,34 @@ static inline void store_halves(char *to, __m512 low, __m512 high) {
     _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(high, low));
 }
 
+/* Two whole blocks. */
+static inline __attribute__((always_inline)) void gather_two(const struct mo_gather *g, const bool gated) {
+    const char *from = g->from;
+    char *to = g->to;
+    const __m512 f0 = gated ? _mm512_loadu_ps(g->gate) : _mm512_setzero_ps();
+    const __m512 f1 = gated ? _mm512_loadu_ps(g->gate + 16) : _mm512_setzero_ps();
+    for (int64_t i = 0; i < g->n; i++, from += g->pixel, to += 64) {
+        const __m512 x0 = _mm512_loadu_ps(from), x1 = _mm512_loadu_ps(from + g->plane);
+        store_halves(to, gated ? _mm512_mul_ps(x0, f0) : x0, gated ? _mm512_mul_ps(x1, f1) : x1);
+    }
+}
+
 static void gather_halves(const struct mo_gather *g) {
     const __mmask16 last = (__mmask16)((1u << g->lanes) - 1);
     const char *from = g->from;
     char *to = g->to;
     if (g->planes == 2 && g->lanes == 16) {
-        for (int64_t i = 0; i < g->n; i++, from += g->pixel, to += 64)
-            store_halves(to, _mm512_loadu_ps(from), _mm512_loadu_ps(from + g->plane));
+        if (g->gate)
+            gather_two(g, true);
+        else
+            gather_two(g, false);
         return;
     }
     for (int64_t i = 0; i < g->n; i++, from += g->pixel, to += g->width)
         for (int k = 0; k < g->width / 32; k++) {
             const __mmask16 there = k + 1 < g->planes ? 0xffff : k < g->planes ? last : 0;
-            const __m512 x = _mm512_maskz_loadu_ps(there, from + k * g->plane);
+            __m512 x = _mm512_maskz_loadu_ps(there, from + k * g->plane);
+            if (g->gate) x = _mm512_mul_ps(x, _mm512_maskz_loadu_ps(there, g->gate + k * 16));
             _mm256_storeu_si256((__m256i *)(to + k * 32), (__m256i)_mm512_cvtneps_pbh(x));
         }
 }

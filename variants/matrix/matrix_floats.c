@@ -16,7 +16,7 @@ static bool is_product(const struct mo_node *node) {
 
 /* Filled from the node; false: no convolution that the unit could do in some layout. */
 static bool conv_of(const struct mo_graph *g, const struct mo_node *node, struct mo_conv *c) {
-    return mo_conv_read(g, node, c) && !c->depthwise && !c->gate;
+    return mo_conv_read(g, node, c) && !c->depthwise;
 }
 
 static bool product_of(const struct mo_graph *g, const struct mo_node *node, struct mo_product *rows) {
@@ -52,6 +52,7 @@ static int bind_conv(const struct mo_binder *binder, const struct mo_node *node,
     const bool narrow = mo_matrix_narrow(c);
     if (c->y->layout != MO_C16 || (c->x->layout != MO_C16 && !narrow)) return MOIRE_EUNSUPPORTED;
     if (c->residual && c->residual->layout != MO_C16) return MOIRE_EUNSUPPORTED;
+    if (c->gate && (c->gate->layout != MO_C16 || c->gate->data)) return MOIRE_EUNSUPPORTED;
     if (!mo_matrix_shape_of(c, MO_MATRIX_HALVES, narrow, &shape)) return MOIRE_EUNSUPPORTED;
     int rc = mo_matrix_walk_plan(binder, node, c, NULL, &shape, unit, NULL, step, err);
     step->kernel = "conv amx bf16";

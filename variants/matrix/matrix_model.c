@@ -75,7 +75,8 @@ static void gather_halves(const struct mo_gather *g) {
         for (int k = 0; k < g->planes; k++)
             for (int lane = 0; lane < (k + 1 < g->planes ? 16 : g->lanes); lane++) {
                 const char *from = g->from + i * g->pixel + k * g->plane;
-                uint16_t half = mo_bfloat16(((const float *)from)[lane]);
+                const float x = ((const float *)from)[lane] * (g->gate ? g->gate[k * 16 + lane] : 1);
+                uint16_t half = mo_bfloat16(x);
                 memcpy(to + k * 32 + lane * 2, &half, 2);
             }
     }

@@ -9,7 +9,7 @@ struct spot {
     int64_t image, group;
     int64_t row, rows;      /* of the output */
     int64_t set, end_set;   /* pairs of output blocks, in the group */
-    const char *x, *residual;
+    const char *x, *residual, *gate;
     char *y;
 };
 
@@ -59,6 +59,7 @@ static void pack_line(const struct mo_matrix_walk *p, const struct spot *s, char
                               .pixel = p->x.row,
                               .planes = (int)(left < p->shape.planes ? left : p->shape.planes),
                               .lanes = left <= p->shape.planes ? p->x_lanes : 16,
+                              .gate = s->gate ? (const float *)s->gate + first * 16 : NULL,
                               .n = s->rows,
                               .to = to,
                               .width = p->shape.width};
@@ -219,6 +220,7 @@ static struct spot spot_of(const struct mo_matrix_walk *p, const struct mo_kargs
     const int64_t top = s.row, in_planes = s.group * p->icb, out_planes = s.group * p->ocb;
     s.x = (const char *)args->in[0] + s.image * args->in_image[0] + in_planes * p->x.plane;
     s.y = (char *)args->out[0] + s.image * args->out_image[0] + out_planes * p->y.plane + top * p->y.row;
+    if (p->gated) s.gate = (const char *)args->in[MO_GATE_IN] + s.image * args->in_image[MO_GATE_IN];
     if (args->residual)
         s.residual = (const char *)args->residual + s.image * args->residual_image +
                      out_planes * p->residual.plane + top * p->residual.row;

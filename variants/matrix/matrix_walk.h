@@ -25,6 +25,7 @@ struct mo_matrix_walk {
     int x_planes;      /* of the narrow inputs of floats: channels */
     int x_lanes;       /* channels of the last input block that are there */
     int y_lanes;       /* of the last output block; 16 where blocks are padded */
+    bool gated;        /* channels of x have factors, the operand MO_GATE_IN; with `line` only */
     bool line;         /* see above: h = oh rows of one pixel */
     bool dense;        /* positions run on over the ends of rows */
     int64_t columns;   /* packed, of a row */

@@ -22,6 +22,7 @@ static void set_places(const struct mo_conv *c, const struct mo_conv_small *smal
     p->x_lanes = p->y_lanes = 16;
     p->line = c->kh == 1 && c->kw == 1 && c->sh == 1 && c->sw == 1 && c->h == c->oh && c->w == c->ow &&
               !c->pt && !c->pl && !p->shape.narrow;
+    p->gated = c->gate && p->line;
     if (p->line) {
         p->h = p->oh = c->h * c->w, p->w = p->ow = 1;
         p->x.row = p->x.pixel, p->y.row = p->residual.row = p->y.pixel;
@@ -145,7 +146,7 @@ int mo_matrix_walk_plan(const struct mo_binder *binder, const struct mo_node *no
     p->chunk_bytes = (p->chunk_bytes + 63) / 64 * 64;
     const int64_t beyond = MO_MATRIX_POSITIONS * shape->width * (c->sw / shape->column_step) + c->kw * c->dw * shape->width;
     p->sums_at = (shape->chunks * p->chunk_bytes + beyond + MO_MATRIX_STEP + 63) / 64 * 64;
-    if (p->sums_at > INT32_MAX) return MOIRE_EUNSUPPORTED;
+    if (p->sums_at > INT32_MAX || (c->gate && !p->gated)) return MOIRE_EUNSUPPORTED;
     if (!fill_steps(binder->region, c, p))
         return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
     describe(c, p, step);

@@ -31,33 +31,38 @@ static inline __attribute__((always_inline)) void bound_pixels(const float lo, c
         }
 }
 
-/* Any activation, in place; then the lanes that are there. */
-static void settle_slowly(const struct mo_fuse *fuse, float *sums, int64_t pixels, int lanes,
-                          const char *residual, int64_t residual_pixel, char *y, int64_t y_pixel) {
-    float row[16] = {0};
-    for (int64_t i = 0; residual && !fuse->residual_last && i < pixels; i++) {
-        memcpy(row, residual + i * residual_pixel, (size_t)lanes * 4);
-        for (int l = 0; l < 16; l++)
-            sums[i * 16 + l] += row[l];
-    }
-    if (fuse->act != MO_ACT_NONE) activate_row(fuse->act, fuse->a, fuse->b, sums, sums, pixels * 16);
-    for (int64_t i = 0; i < pixels; i++) {
-        if (residual && fuse->residual_last) memcpy(row, residual + i * residual_pixel, (size_t)lanes * 4);
-        for (int l = 0; l < 16; l++)
-            sums[i * 16 + l] += fuse->residual_last ? row[l] : 0;
-        memcpy(y + i * y_pixel, sums + i * 16, (size_t)lanes * 4);
-    }
+/* sums += residual, of the lanes that there are. */
+static void add_pixels(float *sums, int64_t pixels, int lanes, const char *residual, int64_t residual_pixel) {
+    for (int64_t i = 0; i < pixels; i++, sums += 16, residual += residual_pixel)
+        if (lanes == 16)
+            for (int part = 0; part < 16; part += LANES)
+                *(vec *)(sums + part) += *(const vec *)(residual + part * 4);
+        else
+            for (int l = 0; l < lanes; l++)
+                sums[l] += ((const float *)residual)[l];
+}
+
+static void copy_pixels(const float *sums, int64_t pixels, int lanes, char *y, int64_t y_pixel) {
+    for (int64_t i = 0; i < pixels; i++, sums += 16, y += y_pixel)
+        if (lanes == 16)
+            for (int part = 0; part < 16; part += LANES)
+                *(vec *)(y + part * 4) = *(const vec *)(sums + part);
+        else
+            memcpy(y, sums, (size_t)lanes * 4);
 }
 
 void MO_SIMD(settle)(const struct mo_fuse *fuse, float *sums, int64_t pixels, int lanes,
                      const char *residual, int64_t residual_pixel, char *y, int64_t y_pixel) {
     float lo, hi;
-    if (!bounds_of(fuse, &lo, &hi) || lanes < 16) {
-        settle_slowly(fuse, sums, pixels, lanes, residual, residual_pixel, y, y_pixel);
+    if (bounds_of(fuse, &lo, &hi) && lanes == 16) {
+        if (fuse->residual_last)
+            bound_pixels(lo, hi, true, sums, pixels, residual, residual_pixel, y, y_pixel);
+        else
+            bound_pixels(lo, hi, false, sums, pixels, residual, residual_pixel, y, y_pixel);
         return;
     }
-    if (fuse->residual_last)
-        bound_pixels(lo, hi, true, sums, pixels, residual, residual_pixel, y, y_pixel);
-    else
-        bound_pixels(lo, hi, false, sums, pixels, residual, residual_pixel, y, y_pixel);
+    if (residual && !fuse->residual_last) add_pixels(sums, pixels, lanes, residual, residual_pixel);
+    if (fuse->act != MO_ACT_NONE) activate_row(fuse->act, fuse->a, fuse->b, sums, sums, pixels * 16);
+    if (residual && fuse->residual_last) add_pixels(sums, pixels, lanes, residual, residual_pixel);
+    copy_pixels(sums, pixels, lanes, y, y_pixel);
 }
