@@ -22,7 +22,7 @@
 
 #include <string.h>
 
-static const char *const layout_names[] = {[MO_PLAIN] = "plain", [MO_C16] = "c16"};
+static const char *const layout_names[] = {[MO_PLAIN] = "plain", [MO_C16] = "c16", [MO_C16_HALVES] = "c16h"};
 
 /* Name of an activation and how many of its parameters (a, b) count. */
 static const struct {

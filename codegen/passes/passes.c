@@ -35,6 +35,7 @@ static const struct pass {
     {"layout", mo_pass_layout, LAYOUT},
     {"view", mo_pass_view, LAYOUT},
     {"concat", mo_pass_concat, LAYOUT},
+    {"halves", mo_pass_halves, LAYOUT},
     {"layer", mo_pass_layer, ALWAYS},
 };
 

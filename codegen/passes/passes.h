@@ -74,6 +74,8 @@ mo_pass_fn mo_pass_layout;
 /* pass_alias.c: views share storage with their input; concat inputs lie in the output. */
 mo_pass_fn mo_pass_view;
 mo_pass_fn mo_pass_concat;
+/* pass_halves.c: tensors that only kernels of bfloat16 read are that in memory. */
+mo_pass_fn mo_pass_halves;
 /* pass_layer.c: a graph without layers gets one. */
 mo_pass_fn mo_pass_layer;
 

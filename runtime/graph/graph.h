@@ -16,8 +16,9 @@ struct mo_op;            /* runtime/ops/op.h */
 struct mo_packed_places; /* variants/packed.h */
 
 /* How the elements of a tensor lie in memory.
- * MO_C16 (fp32, rank >= 3): [N][ceil(C/16)][spatial...][16]; lanes beyond C hold finite values. */
-enum mo_layout { MO_PLAIN = 0, MO_C16 = 1 };
+ * MO_C16 (rank >= 3): [N][ceil(C/16)][spatial...][16]; lanes beyond C hold finite values.
+ * MO_C16_HALVES (of float32): the same, each value as bfloat16; between kernels that round to that anyway. */
+enum mo_layout { MO_PLAIN = 0, MO_C16 = 1, MO_C16_HALVES = 2 };
 
 struct mo_shape {
     int rank; /* -1: unknown until run time */

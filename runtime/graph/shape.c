@@ -59,9 +59,10 @@ const char *mo_dtype_name(moire_dtype dtype) {
 
 int64_t mo_tensor_bytes(const struct mo_tensor *t) {
     struct mo_shape s = t->shape;
-    if (t->layout == MO_C16 && s.rank >= 2) s.d[1] = (s.d[1] + 15) / 16 * 16;
+    if (t->layout != MO_PLAIN && s.rank >= 2) s.d[1] = (s.d[1] + 15) / 16 * 16;
     int64_t count = mo_shape_count(&s), bytes;
-    if (count < 0 || __builtin_mul_overflow(count, (int64_t)mo_dtype_bytes(t->dtype), &bytes)) return -1;
+    const size_t each = t->layout == MO_C16_HALVES ? 2 : mo_dtype_bytes(t->dtype);
+    if (count < 0 || __builtin_mul_overflow(count, (int64_t)each, &bytes)) return -1;
     return bytes;
 }
 

@@ -120,7 +120,7 @@ static void get_tensor(struct reader *r, bool *elided, int n_tensors) {
         r->bad = true;
         return;
     }
-    t->layout = (enum mo_layout)get_between(r, MO_PLAIN, MO_C16);
+    t->layout = (enum mo_layout)get_between(r, MO_PLAIN, MO_C16_HALVES);
     int64_t flags = get_between(r, 0, 7);
     t->is_input = flags & 1, t->is_output = flags >> 1 & 1, t->dynamic = flags >> 2 & 1;
     t->alias = (int)get_between(r, -1, n_tensors - 1);

@@ -6,8 +6,16 @@
  * lets any operator stand anywhere in a graph.  One worker at a time. */
 #include <string.h>
 #include "runtime/plan/plan_impl.h"
+#include "variants/matrix/matrix.h"
 
 enum direction { GATHER, SCATTER };
+
+static void convert_half(uint16_t *half, float *x, enum direction way) {
+    if (way == SCATTER)
+        *half = mo_bfloat16(*x);
+    else
+        *x = mo_bfloat16_wide(*half);
+}
 
 /* Copies between a tensor's storage and a plain contiguous buffer. */
 static void repack(const struct mo_plan *plan, int id, char *storage, char *plain, enum direction way) {
@@ -15,7 +23,7 @@ static void repack(const struct mo_plan *plan, int id, char *storage, char *plai
     size_t size = mo_dtype_bytes(t->dtype);
     int64_t images = t->shape.rank > 0 ? t->shape.d[0] : 1;
     int64_t image = images > 0 ? mo_shape_count(&t->shape) / images : 0;
-    int64_t channels = t->layout == MO_C16 ? t->shape.d[1] : 1, area = channels ? image / channels : 0;
+    int64_t channels = t->layout != MO_PLAIN ? t->shape.d[1] : 1, area = channels ? image / channels : 0;
     for (int64_t n = 0; n < images; n++) {
         char *there = storage + n * plan->image[id], *here = plain + n * image * (int64_t)size;
         if (t->layout == MO_PLAIN) {
@@ -24,8 +32,13 @@ static void repack(const struct mo_plan *plan, int id, char *storage, char *plai
         }
         for (int64_t c = 0; c < channels; c++)
             for (int64_t p = 0; p < area; p++) {
-                char *a = there + ((c / 16 * area + p) * 16 + c % 16) * (int64_t)size;
                 char *b = here + (c * area + p) * (int64_t)size;
+                int64_t at = (c / 16 * area + p) * 16 + c % 16;
+                if (t->layout == MO_C16_HALVES) {
+                    convert_half((uint16_t *)there + at, (float *)b, way);
+                    continue;
+                }
+                char *a = there + at * (int64_t)size;
                 memcpy(way == GATHER ? b : a, way == GATHER ? a : b, size);
             }
     }

@@ -40,12 +40,17 @@ struct mo_gather {
     int64_t pixel; /* bytes from a pixel to the next */
     int planes;    /* blocks; of narrow ones, channels (at most 4) */
     int lanes;     /* channels of the last block */
-    const float *gate; /* factors of the channels of floats, by which they are multiplied first; NULL: none */
+    const float *gate; /* factors of channels, by which these are multiplied first; NULL: none, or bytes */
     int64_t n;         /* pixels */
     char *to;
     int64_t width; /* bytes of a pixel there; what the blocks leave is zeroed */
 };
 typedef void mo_gather_fn(const struct mo_gather *gather);
+
+/* Sums of floats within [lo, hi] (a NaN stays one), after a residual of bfloat16 is added (NULL: none), to
+ * bfloat16: pixels of 16 that follow each other. */
+typedef void mo_narrow_fn(float lo, float hi, const float *sums, int64_t pixels, const char *residual,
+                          char *y);
 
 struct mo_matrix_unit {
     const char *name;
@@ -55,6 +60,8 @@ struct mo_matrix_unit {
     mo_gather_fn *gather[MO_MATRIX_TYPES];
     /* pixels of at most four channels, the first of 16 bytes or in planes of floats; `width` apart */
     mo_gather_fn *gather_narrow[MO_MATRIX_TYPES];
+    mo_gather_fn *gather_small; /* blocks that are bfloat16 already */
+    mo_narrow_fn *narrow;
 };
 extern const struct mo_matrix_unit mo_matrix_amx, mo_matrix_model;
 
@@ -63,4 +70,5 @@ const struct mo_matrix_unit *mo_matrix_of(enum mo_isa isa, enum mo_matrix_type t
 
 /* To bfloat16, rounded to even; a NaN stays one. */
 uint16_t mo_bfloat16(float x);
+float mo_bfloat16_wide(uint16_t half);
 #endif

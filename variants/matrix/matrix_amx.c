@@ -165,6 +165,46 @@ static void gather_halves(const struct mo_gather *g) {
         }
 }
 
+static inline __m256i half_block(const char *p) {
+    return _mm256_loadu_si256((const __m256i *)p);
+}
+
+static inline __m512 widened(__m256i halves) {
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+
+static inline __m256i gated(__m256i halves, const float *gate) {
+    return (__m256i)_mm512_cvtneps_pbh(_mm512_mul_ps(widened(halves), _mm512_loadu_ps(gate)));
+}
+
+static void gather_small(const struct mo_gather *g) {
+    const char *from = g->from;
+    char *to = g->to;
+    if (g->planes == 2 && !g->gate) {
+        for (int64_t i = 0; i < g->n; i++, from += g->pixel, to += 64) {
+            const __m512i low = _mm512_castsi256_si512(half_block(from));
+            _mm512_storeu_si512(to, _mm512_inserti64x4(low, half_block(from + g->plane), 1));
+        }
+        return;
+    }
+    for (int64_t i = 0; i < g->n; i++, from += g->pixel, to += g->width)
+        for (int k = 0; k < g->width / 32; k++) {
+            __m256i x = k < g->planes ? half_block(from + k * g->plane) : _mm256_setzero_si256();
+            if (g->gate && k < g->planes) x = gated(x, g->gate + k * 16);
+            _mm256_storeu_si256((__m256i *)(to + k * 32), x);
+        }
+}
+
+static void narrow(float lo, float hi, const float *sums, int64_t pixels, const char *residual, char *y) {
+    const __m512 low = _mm512_set1_ps(lo), high = _mm512_set1_ps(hi);
+    for (int64_t i = 0; i < pixels; i++) {
+        __m512 v = _mm512_loadu_ps(sums + i * 16);
+        if (residual) v = _mm512_add_ps(v, widened(half_block(residual + i * 32)));
+        v = _mm512_min_ps(high, _mm512_max_ps(low, v)); /* of a NaN the second operand is left */
+        _mm256_storeu_si256((__m256i *)(y + i * 32), (__m256i)_mm512_cvtneps_pbh(v));
+    }
+}
+
 static void gather_narrow_bytes(const struct mo_gather *g) {
     for (int64_t i = 0; i < g->n; i++)
         memcpy(g->to + i * g->width, g->from + i * g->pixel, 4);
@@ -192,5 +232,5 @@ static void gather_narrow_halves(const struct mo_gather *g) {
 
 const struct mo_matrix_unit mo_matrix_amx = {
     "amx", begin, end, {run_bytes, run_halves}, {gather_bytes, gather_halves},
-    {gather_narrow_bytes, gather_narrow_halves}};
+    {gather_narrow_bytes, gather_narrow_halves}, gather_small, narrow};
 #endif

@@ -15,8 +15,10 @@ static bool is_product(const struct mo_node *node) {
 }
 
 /* Filled from the node; false: no convolution that the unit could do in some layout. */
-static bool conv_of(const struct mo_graph *g, const struct mo_node *node, struct mo_conv *c) {
-    return mo_conv_read(g, node, c) && !c->depthwise;
+static bool conv_of(const struct mo_graph *g, const struct mo_node *node, bool narrow, struct mo_conv *c) {
+    struct mo_matrix_shape shape;
+    return mo_conv_read(g, node, c) && mo_matrix_shape_of(c, MO_MATRIX_HALVES, narrow, &shape) &&
+           mo_matrix_walk_fits(c, &shape);
 }
 
 static bool product_of(const struct mo_graph *g, const struct mo_node *node, struct mo_product *rows) {
@@ -30,12 +32,31 @@ static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {
     struct mo_conv c;
     struct mo_product rows;
     if (!g->halves) return 0;
-    if (conv_of(g, node, &c)) return c.c <= 4 ? MO_CAN_C16 | MO_CAN_ENTER : MO_CAN_C16;
+    const unsigned can = conv_of(g, node, false, &c) ? MO_CAN_C16 : 0;
+    if (can) return conv_of(g, node, true, &c) ? can | MO_CAN_ENTER : can;
     return product_of(g, node, &rows) ? MO_CAN_PLAIN : 0;
 }
 
 bool mo_matrix_takes(const struct mo_graph *g, const struct mo_node *node) {
     return layouts(g, node) != 0;
+}
+
+/* In blocks of float32 or bfloat16, where the output of a layer is such. */
+static bool blocked(const struct mo_tensor *t) {
+    return !t || t->layout == MO_C16 || t->layout == MO_C16_HALVES;
+}
+
+/* Layouts are final. */
+static bool lies_well(const struct mo_conv *c) {
+    if (!blocked(c->y) || !blocked(c->residual)) return false;
+    if (c->gate && (c->gate->layout != MO_C16 || c->gate->data)) return false;
+    return c->x->layout == MO_PLAIN ? mo_matrix_narrow(c) : true;
+}
+
+bool mo_matrix_takes_halves(const struct mo_graph *g, const struct mo_node *node) {
+    struct mo_conv c;
+    const struct mo_tensor *x = mo_node_in(g, node, 0);
+    return g->halves && x && conv_of(g, node, x->layout == MO_PLAIN, &c) && lies_well(&c);
 }
 
 static int pack(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
@@ -49,11 +70,8 @@ static int pack(const struct mo_binder *binder, const struct mo_node *node, stru
 static int bind_conv(const struct mo_binder *binder, const struct mo_node *node, const struct mo_conv *c,
                      const struct mo_matrix_unit *unit, struct mo_step *step, moire_error *err) {
     struct mo_matrix_shape shape;
-    const bool narrow = mo_matrix_narrow(c);
-    if (c->y->layout != MO_C16 || (c->x->layout != MO_C16 && !narrow)) return MOIRE_EUNSUPPORTED;
-    if (c->residual && c->residual->layout != MO_C16) return MOIRE_EUNSUPPORTED;
-    if (c->gate && (c->gate->layout != MO_C16 || c->gate->data)) return MOIRE_EUNSUPPORTED;
-    if (!mo_matrix_shape_of(c, MO_MATRIX_HALVES, narrow, &shape)) return MOIRE_EUNSUPPORTED;
+    if (!lies_well(c) || !mo_matrix_shape_of(c, MO_MATRIX_HALVES, mo_matrix_narrow(c), &shape))
+        return MOIRE_EUNSUPPORTED;
     int rc = mo_matrix_walk_plan(binder, node, c, NULL, &shape, unit, NULL, step, err);
     step->kernel = "conv amx bf16";
     return rc ? rc : pack(binder, node, step, err);
@@ -84,7 +102,9 @@ int mo_matrix_bind_floats(const struct mo_binder *binder, const struct mo_node *
     struct mo_product rows;
     const int64_t bytes = mo_pack_bytes(MO_PACK_MATRIX_HALVES, binder->graph, node);
     if (!unit || !mo_packed_has(binder->graph, node, MO_PACK_MATRIX_HALVES, bytes)) return MOIRE_EUNSUPPORTED;
-    if (conv_of(binder->graph, node, &c)) return bind_conv(binder, node, &c, unit, step, err);
+    const struct mo_tensor *x = mo_node_in(binder->graph, node, 0);
+    if (conv_of(binder->graph, node, x->layout == MO_PLAIN, &c))
+        return bind_conv(binder, node, &c, unit, step, err);
     if (!product_of(binder->graph, node, &rows)) return MOIRE_EUNSUPPORTED;
     return bind_product(binder, node, &rows, unit, step, err);
 }

@@ -23,9 +23,7 @@ static void add_bytes(const uint8_t *a, const int8_t *b, int32_t *sum) {
 static float widened(const char *half) {
     uint16_t high;
     memcpy(&high, half, 2);
-    uint32_t bits = (uint32_t)high << 16;
-    float x;
-    memcpy(&x, &bits, 4);
+    const float x = mo_bfloat16_wide(high);
     return fabsf(x) < 0x1p-126f ? 0 : x;
 }
 
@@ -82,6 +80,29 @@ static void gather_halves(const struct mo_gather *g) {
     }
 }
 
+static void gather_small(const struct mo_gather *g) {
+    for (int64_t i = 0; i < g->n; i++) {
+        uint16_t *to = (uint16_t *)(g->to + i * g->width);
+        memset(to, 0, (size_t)g->width);
+        for (int k = 0; k < g->planes * 16; k++) {
+            uint16_t half;
+            memcpy(&half, g->from + i * g->pixel + k / 16 * g->plane + k % 16 * 2, 2);
+            to[k] = g->gate ? mo_bfloat16(mo_bfloat16_wide(half) * g->gate[k]) : half;
+        }
+    }
+}
+
+static void narrow(float lo, float hi, const float *sums, int64_t pixels, const char *residual, char *y) {
+    for (int64_t i = 0; i < pixels * 16; i++) {
+        uint16_t half = 0;
+        if (residual) memcpy(&half, residual + i * 2, 2);
+        float v = sums[i] + mo_bfloat16_wide(half);
+        v = v < lo ? lo : v;
+        half = mo_bfloat16(v > hi ? hi : v);
+        memcpy(y + i * 2, &half, 2);
+    }
+}
+
 static void gather_narrow_bytes(const struct mo_gather *g) {
     for (int64_t i = 0; i < g->n; i++)
         memcpy(g->to + i * g->width, g->from + i * g->pixel, 4);
@@ -99,4 +120,4 @@ static void gather_narrow_halves(const struct mo_gather *g) {
 
 const struct mo_matrix_unit mo_matrix_model = {
     "model", nothing, nothing, {run_bytes, run_halves}, {gather_bytes, gather_halves},
-    {gather_narrow_bytes, gather_narrow_halves}};
+    {gather_narrow_bytes, gather_narrow_halves}, gather_small, narrow};

@@ -46,6 +46,13 @@ const struct mo_matrix_unit *mo_matrix_of(enum mo_isa isa, enum mo_matrix_type t
 }
 #endif
 
+float mo_bfloat16_wide(uint16_t half) {
+    const uint32_t bits = (uint32_t)half << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
 uint16_t mo_bfloat16(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);

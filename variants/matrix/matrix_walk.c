@@ -2,6 +2,7 @@
  * matrix_walk.c - runs layers on a matrix unit: packs bands of the input, multiplies, writes outputs. */
 #include "variants/matrix/matrix_walk.h"
 
+#include <math.h>
 #include <string.h>
 
 /* What a unit of work is. */
@@ -47,7 +48,7 @@ static void pack_row(const struct mo_matrix_walk *p, const struct spot *s, int64
                           .n = inside - before,
                           .to = to + before * width,
                           .width = width};
-    (narrow ? p->unit->gather_narrow : p->unit->gather)[shape->type](&g);
+    p->gather(&g);
 }
 
 /* All rows of a line are one. */
@@ -63,7 +64,7 @@ static void pack_line(const struct mo_matrix_walk *p, const struct spot *s, char
                               .n = s->rows,
                               .to = to,
                               .width = p->shape.width};
-        p->unit->gather[p->shape.type](&g);
+        p->gather(&g);
     }
 }
 
@@ -84,6 +85,26 @@ static void pack_band(const struct mo_matrix_walk *p, const struct spot *s, char
     }
 }
 
+/* Floats to float32 or bfloat16.  Whatever is no plain bound goes by way of the sums' place. */
+static void write_floats(const struct mo_matrix_walk *p, float *sums, int64_t pixels, int lanes,
+                         const char *residual, char *y) {
+    const int64_t y_pixel = p->line ? p->y.row : p->y.pixel;
+    int64_t residual_pixel = p->line ? p->residual.row : p->residual.pixel;
+    float wide[MO_MATRIX_POSITIONS * 16];
+    if (p->y.halves && p->bounds && (!residual || (p->residual.halves && !p->fuse.residual_last))) {
+        p->unit->narrow(p->lo, p->hi, sums, pixels, residual, y);
+        return;
+    }
+    if (residual && p->residual.halves) {
+        for (int64_t i = 0; i < pixels * 16; i++)
+            wide[i] = mo_bfloat16_wide(((const uint16_t *)residual)[i]);
+        residual = (const char *)wide, residual_pixel = 64;
+    }
+    char *to = p->y.halves ? (char *)sums : y;
+    p->settle(&p->fuse, sums, pixels, lanes, residual, residual_pixel, to, p->y.halves ? 64 : y_pixel);
+    if (p->y.halves) p->unit->narrow(-INFINITY, INFINITY, sums, pixels, NULL, y);
+}
+
 /* Sums of `pixels` positions of one output block to the output, from the pixel at (row, column) on. */
 static void write_out(const struct mo_matrix_walk *p, const struct spot *s, int64_t block, char *sums,
                       int64_t pixels, int64_t row, int64_t column) {
@@ -94,8 +115,7 @@ static void write_out(const struct mo_matrix_walk *p, const struct spot *s, int6
         const char *residual = s->residual;
         if (residual)
             residual += block * p->residual.plane + row * p->residual.row + column * p->residual.pixel;
-        p->settle(&p->fuse, (float *)sums, pixels, lanes, residual,
-                  p->line ? p->residual.row : p->residual.pixel, y, y_pixel);
+        write_floats(p, (float *)sums, pixels, lanes, residual, y);
         return;
     }
     const struct mo_conv_small *small = p->small;

@@ -15,6 +15,7 @@
 /* Where a tensor's blocks, rows and pixels lie, in bytes. */
 struct mo_matrix_place {
     int64_t plane, row, pixel;
+    bool halves; /* floats as bfloat16 */
 };
 
 struct mo_matrix_walk {
@@ -37,9 +38,15 @@ struct mo_matrix_walk {
     const struct mo_conv_small *small; /* of bytes */
     struct mo_fuse fuse;               /* of floats */
     mo_settle_fn *settle;
+    mo_gather_fn *gather;
+    bool bounds; /* the activation of floats is none but these */
+    float lo, hi;
 };
 
 mo_kernel mo_matrix_walk_run;
+
+/* A layer that can be planned: no absurd sizes. */
+bool mo_matrix_walk_fits(const struct mo_conv *conv, const struct mo_matrix_shape *shape);
 
 /* Fills a step but for weights and bias.  x, y and residual of conv are in blocks of 16, or plain where
  * conv->rows: of floats, as `product` says.  `small` is of layers of bytes, complete, and lives as long as the plan; NULL: floats. */
@@ -50,6 +57,8 @@ int mo_matrix_walk_plan(const struct mo_binder *binder, const struct mo_node *no
 /* The same of float convolutions and products with constant weights, as bfloat16
  * (variants/matrix/matrix_floats.c). */
 bool mo_matrix_takes(const struct mo_graph *graph, const struct mo_node *node);
+/* A convolution of these in its final layouts, whose image, residual and output may be MO_C16_HALVES. */
+bool mo_matrix_takes_halves(const struct mo_graph *graph, const struct mo_node *node);
 int mo_matrix_bind_floats(const struct mo_binder *binder, const struct mo_node *node,
                           const struct mo_matrix_unit *unit, struct mo_step *step, moire_error *err);
 

@@ -3,6 +3,8 @@
 #include "variants/generic/bind.h"
 #include "variants/matrix/matrix_walk.h"
 
+#include <math.h>
+
 enum {
     BAND_BYTES = 192 << 10, /* packed input of a band: it stays in a private cache beside the weights */
     NEAR_WEIGHTS = 512 << 10,
@@ -11,13 +13,29 @@ enum {
     MAX_BAND_BYTES = 64 << 20
 };
 
+/* Tensors of bfloat16 take half the room. */
+static void halve(const struct mo_tensor *t, struct mo_matrix_place *place) {
+    place->halves = t && t->layout == MO_C16_HALVES;
+    if (place->halves) place->plane /= 2, place->row /= 2, place->pixel /= 2;
+}
+
+static void set_halves(const struct mo_conv *c, struct mo_matrix_walk *p) {
+    halve(c->x, &p->x);
+    halve(c->y, &p->y);
+    halve(c->residual, &p->residual);
+    p->gather = p->x.halves      ? p->unit->gather_small
+                : p->shape.narrow ? p->unit->gather_narrow[p->shape.type]
+                                  : p->unit->gather[p->shape.type];
+}
+
 static void set_places(const struct mo_conv *c, const struct mo_conv_small *small, struct mo_matrix_walk *p) {
     const int64_t in = small ? 1 : 4, out = (int64_t)mo_dtype_bytes(c->y->dtype);
     const bool plain = p->shape.narrow && !small; /* channels in planes */
     const int64_t pixel = plain ? in : 16 * in;
-    p->x = (struct mo_matrix_place){c->h * c->w * pixel, c->w * pixel, pixel};
-    p->y = (struct mo_matrix_place){c->oh * c->ow * 16 * out, c->ow * 16 * out, 16 * out};
+    p->x = (struct mo_matrix_place){c->h * c->w * pixel, c->w * pixel, pixel, false};
+    p->y = (struct mo_matrix_place){c->oh * c->ow * 16 * out, c->ow * 16 * out, 16 * out, false};
     p->residual = p->y;
+    set_halves(c, p);
     p->x_planes = plain ? (int)c->c : 1;
     p->x_lanes = p->y_lanes = 16;
     p->line = c->kh == 1 && c->kw == 1 && c->sh == 1 && c->sw == 1 && c->h == c->oh && c->w == c->ow &&
@@ -25,11 +43,11 @@ static void set_places(const struct mo_conv *c, const struct mo_conv_small *smal
     p->gated = c->gate && p->line;
     if (p->line) {
         p->h = p->oh = c->h * c->w, p->w = p->ow = 1;
-        p->x.row = p->x.pixel, p->y.row = p->residual.row = p->y.pixel;
+        p->x.row = p->x.pixel, p->y.row = p->y.pixel, p->residual.row = p->residual.pixel;
     }
     if (!c->rows) return;
-    p->x = (struct mo_matrix_place){16 * in, c->c * in, c->c * in};
-    p->y = (struct mo_matrix_place){16 * out, c->o * out, c->o * out};
+    p->x = (struct mo_matrix_place){16 * in, c->c * in, c->c * in, false};
+    p->y = (struct mo_matrix_place){16 * out, c->o * out, c->o * out, false};
     p->residual = p->y;
     p->x_lanes = (int)(c->c - (c->icb - 1) * 16), p->y_lanes = (int)(c->o - (c->ocb - 1) * 16);
 }
@@ -95,6 +113,13 @@ static bool fill_steps(struct mo_region *region, const struct mo_conv *c, struct
     return steps;
 }
 
+static void set_bounds(struct mo_matrix_walk *p) {
+    const enum mo_act act = p->fuse.act;
+    p->bounds = act == MO_ACT_NONE || act == MO_ACT_RELU || act == MO_ACT_CLIP;
+    p->lo = act == MO_ACT_RELU ? 0 : act == MO_ACT_CLIP ? p->fuse.a : -INFINITY;
+    p->hi = act == MO_ACT_CLIP ? p->fuse.b : INFINITY;
+}
+
 static void describe(const struct mo_conv *c, const struct mo_matrix_walk *p, struct mo_step *step) {
     const int64_t in = p->small ? 1 : 4, out = (int64_t)mo_dtype_bytes(c->y->dtype), taps = c->kh * c->kw;
     const int64_t cg = c->cg / c->merge;
@@ -109,10 +134,19 @@ static void describe(const struct mo_conv *c, const struct mo_matrix_walk *p, st
     step->scratch_bytes = p->sums_at + 2 * MO_MATRIX_SUMS;
 }
 
+/* Other kernels copy less where a band of one row would be absurd; and steps are 32 bits. */
+bool mo_matrix_walk_fits(const struct mo_conv *c, const struct mo_matrix_shape *s) {
+    const double rows = (double)s->filter_rows * (double)(s->fold * c->dh);
+    const double columns = (double)((c->ow - 1) * c->sw + c->kw * c->dw);
+    const bool flat = c->kh == 1 && c->kw == 1 && c->sh == 1 && c->sw == 1 && c->h == c->oh && c->w == c->ow;
+    return rows * columns * (double)(s->width * s->chunks) < MAX_BAND_BYTES && (!c->gate || flat);
+}
+
 int mo_matrix_walk_plan(const struct mo_binder *binder, const struct mo_node *node, const struct mo_conv *c,
                         const struct mo_product *product, const struct mo_matrix_shape *shape,
                         const struct mo_matrix_unit *unit, const struct mo_conv_small *small,
                         struct mo_step *step, moire_error *err) {
+    if (!mo_matrix_walk_fits(c, shape)) return MOIRE_EUNSUPPORTED;
     struct mo_matrix_walk *p = mo_region_alloc(binder->region, sizeof *p);
     if (!p) return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
     *p = (struct mo_matrix_walk){.unit = unit,
@@ -137,16 +171,13 @@ int mo_matrix_walk_plan(const struct mo_binder *binder, const struct mo_node *no
     set_places(c, small, p);
     if (product) set_rows(product, p);
     set_columns(c, p);
-    /* absurd dilations or widths: other kernels copy less */
-    if ((double)packed_rows(p, 1) * (double)p->columns * (double)(shape->width * shape->chunks) > MAX_BAND_BYTES)
-        return MOIRE_EUNSUPPORTED;
+    set_bounds(p);
     choose_units(p);
     /* the last tile of a band reads positions behind it, and steps of those */
     p->chunk_bytes = p->packed_rows * p->columns * shape->width + MO_MATRIX_STEP;
     p->chunk_bytes = (p->chunk_bytes + 63) / 64 * 64;
     const int64_t beyond = MO_MATRIX_POSITIONS * shape->width * (c->sw / shape->column_step) + c->kw * c->dw * shape->width;
     p->sums_at = (shape->chunks * p->chunk_bytes + beyond + MO_MATRIX_STEP + 63) / 64 * 64;
-    if (p->sums_at > INT32_MAX || (c->gate && !p->gated)) return MOIRE_EUNSUPPORTED;
     if (!fill_steps(binder->region, c, p))
         return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
     describe(c, p, step);

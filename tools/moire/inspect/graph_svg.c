@@ -139,7 +139,7 @@ static void draw_edge(const struct pen *p, const struct mo_graph_edge *e) {
     const struct mo_graph_box *from = &p->layout.box[e->from], *to = &p->layout.box[e->to];
     double x0 = p->left + from->x + MO_BOX_W / 2.0, x1 = p->left + to->x + MO_BOX_W / 2.0,
            y = top_of(p, from->row) + MO_BOX_H, lane = p->left + e->lane;
-    bool blocked = p->layout.graph->tensors[e->tensor]->layout == MO_C16;
+    bool blocked = p->layout.graph->tensors[e->tensor]->layout != MO_PLAIN;
     fprintf(p->out, "<path stroke=\"%s\" d=\"M%.1f %.1f", blocked ? BLOCKED : PLAIN, x0, y);
     if (mo_edge_passes(&p->layout, e)) {
         turn(p, x0, lane, y);

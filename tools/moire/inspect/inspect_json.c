@@ -70,7 +70,7 @@ static json_t *layer(const struct mo_inspection *in, int i) {
     for (int k = 0; k < node->n_out; k++) {
         if (node->out[k] < 0) continue;
         json_array_append_new(outputs, shape_of(&plan->graph->tensors[node->out[k]]->shape));
-        if (plan->graph->tensors[node->out[k]]->layout == MO_C16) layout = "c16";
+        if (plan->graph->tensors[node->out[k]]->layout != MO_PLAIN) layout = "c16";
     }
     return json_pack("{s:i, s:s, s:o, s:s, s:s, s:b, s:o, s:o, s:s, s:I, s:I, s:I, s:i, s:s, s:s, s:o}",
                      "index", i, "op", node->op->name, "node", safe_string(node->name), "layer", text,

@@ -58,6 +58,8 @@ static void print_widest(const struct mo_step *step, int cores) {
                (long long)step->version[chosen].units);
 }
 
+static const char *const forms[] = {[MO_PLAIN] = "plain", [MO_C16] = "c16", [MO_C16_HALVES] = "c16h"};
+
 static void print_layer(const struct mo_inspection *in, int i) {
     const struct mo_plan *plan = in->plan;
     const struct mo_step *step = &plan->steps[i];
@@ -66,7 +68,7 @@ static void print_layer(const struct mo_inspection *in, int i) {
     char layer[80], shape[100] = "-";
     mo_layer_text(plan->graph, step->node, layer, sizeof layer);
     if (y) mo_shape_text(&y->shape, shape, sizeof shape);
-    printf("%5d  %-34s %-22s %-5s", i, layer, shape, y && y->layout == MO_C16 ? "c16" : "plain");
+    printf("%5d  %-34s %-22s %-5s", i, layer, shape, y ? forms[y->layout] : "plain");
     printf(" %10.2f %9.3f %6lld  ", (double)mo_step_macs(step) / 1e6, (double)step->bytes / 1e6,
            (long long)(step->units > 1 ? step->units : 1));
     print_choice(step, in->families[i]);

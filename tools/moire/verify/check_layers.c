@@ -39,7 +39,7 @@ static int add_input(struct mo_graph *g, const struct mo_tensor *t) {
     }
     copy->is_input = true;
     g->inputs[g->n_inputs++] = copy->id;
-    return t->layout == MO_C16 ? reordered(g, copy->id, MO_C16) : copy->id;
+    return t->layout != MO_PLAIN ? reordered(g, copy->id, MO_C16) : copy->id;
 }
 
 static bool add_layer(struct mo_graph *g, const struct mo_graph *from, const struct mo_node *node) {
@@ -62,7 +62,7 @@ static bool add_layer(struct mo_graph *g, const struct mo_graph *from, const str
         const struct mo_tensor *t = node->out[i] < 0 ? NULL : from->tensors[node->out[i]];
         struct mo_tensor *y = t ? mo_graph_add_tensor(g, "y", t->dtype, &t->shape) : NULL;
         if (t && !y) return false;
-        if (y) y->layout = t->layout;
+        if (y) y->layout = t->layout == MO_PLAIN ? MO_PLAIN : MO_C16;
         copy->out[i] = out[i] = y ? y->id : -1;
     }
     for (int i = 0; i < node->n_out; i++) {

@@ -13,7 +13,8 @@ struct mo_spread mo_spread_of(const struct mo_plan *plan, const struct mo_instan
     if (plan->dynamic[tensor]) s.at = NULL;
     if (t->shape.rank > 0) s.images = t->shape.d[0];
     s.bytes = mo_tensor_image_bytes(t);
-    if (t->layout != MO_C16) return s;
+    if (t->layout == MO_C16_HALVES) s.dtype = MOIRE_BF16;
+    if (t->layout == MO_PLAIN) return s;
     s.channels = t->shape.d[1];
     s.area = 1;
     for (int i = 2; i < t->shape.rank; i++)
