@@ -105,23 +105,35 @@ static void find_lifetimes(const struct layout *l) {
     }
 }
 
-/* Input of `node` whose bytes the output may take over, or -1: element by element, same size and layout,
- * nobody reads the input later. */
-static int in_place_input(const struct layout *l, const struct mo_node *node) {
+/* Which input an output may take over element by element: a pointwise operator's first; the residual of a
+ * convolution on a matrix unit, which reads it where it writes.  -1: none. */
+static int in_place_operand(const struct layout *l, const struct mo_node *node) {
     static const char *const binary[] = {"Add", "Sub", "Mul", "Div"};
+    const int residual = node->fuse.residual;
+    if (node->n_out != 1 || node->n_in < 1 || node->out[0] < 0) return -1;
+    if (residual >= 0 && l->graph->tensors[node->out[0]]->layout == MO_C16_HALVES) return residual;
     bool ok = node->op && (node->op->flags & MO_OP_POINTWISE);
     for (size_t i = 0; i < sizeof binary / sizeof *binary; i++)
         ok = ok || (!node->domain[0] && !strcmp(node->op_type, binary[i]));
-    if (!ok || node->n_out != 1 || node->n_in < 1 || node->in[0] < 0 || node->out[0] < 0) return -1;
-    const struct mo_tensor *in = l->graph->tensors[node->in[0]], *out = l->graph->tensors[node->out[0]];
+    return ok ? 0 : -1;
+}
+
+/* Input of `node` whose bytes the output may take over, or -1: element by element, same size and layout,
+ * nobody reads the input later. */
+static int in_place_input(const struct layout *l, const struct mo_node *node) {
+    const int which = in_place_operand(l, node);
+    if (which < 0 || node->in[which] < 0) return -1;
+    const struct mo_tensor *in = l->graph->tensors[node->in[which]], *out = l->graph->tensors[node->out[0]];
     const struct group *from = group_of(l, in->id), *to = group_of(l, out->id);
     if (!from || !to || from == to || l->root[out->id] != out->id) return -1;
     if (in->layout != out->layout || in->dtype != out->dtype || !mo_shape_equal(&in->shape, &out->shape))
         return -1;
     if (mo_tensor_bytes(l->graph->tensors[l->root[in->id]]) != mo_tensor_bytes(in)) return -1;
-    for (int i = 1; i < node->n_in;
-         i++) /* another view of the same bytes is read while they are overwritten */
-        if (node->in[i] >= 0 && node->in[i] != in->id && group_of(l, node->in[i]) == from) return -1;
+    for (int i = 0; i < node->n_in; i++) {
+        /* another view of the same bytes, or an image, is read while they are overwritten */
+        const bool same = node->in[i] == in->id && which == 0;
+        if (i != which && node->in[i] >= 0 && !same && group_of(l, node->in[i]) == from) return -1;
+    }
     return from->last == node->id && to->first == node->id ? in->id : -1;
 }
 
