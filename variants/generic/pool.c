@@ -3,6 +3,7 @@
  */
 #include <string.h>
 #include "variants/generic/bind.h"
+#include "variants/halves.h"
 
 /* ReduceMean over exactly the spatial dimensions of an image. */
 static bool spatial_mean(const struct mo_graph *g, const struct mo_node *node) {
@@ -41,6 +42,15 @@ static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {
     return mo_window_of(node, x, y, NULL, false, &window) ? MO_CAN_PLAIN | MO_CAN_C16 : 0;
 }
 
+/* Averages over windows and maxima over planes are rare. */
+enum mo_halves mo_pool_halves(const struct mo_graph *g, const struct mo_node *node) {
+    const struct mo_tensor *x = mo_node_in(g, node, 0), *y = mo_node_out(g, node, 0);
+    if (!x || !y || !mo_f32(x) || x->layout == MO_PLAIN || !layouts(g, node)) return MO_HALVES_NONE;
+    if (is_global(g, node)) return mo_node_is(node, "GlobalMaxPool") ? MO_HALVES_NONE : MO_HALVES_READER;
+    bool max = mo_node_is(node, "MaxPool") && node->fuse.act == MO_ACT_NONE && y->layout != MO_PLAIN;
+    return max ? MO_HALVES_BOTH : MO_HALVES_NONE;
+}
+
 static int bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                 moire_error *err) {
     const struct mo_graph *g = binder->graph;
@@ -49,8 +59,11 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     struct mo_window2 w;
     p.max = mo_node_is(node, "MaxPool") || mo_node_is(node, "GlobalMaxPool");
     p.include_pad = mo_attr_int(node, "count_include_pad", 0) != 0;
-    p.lanes = x->layout == MO_C16 ? 16 : 1;
-    p.out_lanes = y->layout == MO_C16 ? 16 : 1;
+    p.lanes = x->layout != MO_PLAIN ? 16 : 1;
+    p.out_lanes = y->layout != MO_PLAIN ? 16 : 1;
+    const bool halves = x->layout == MO_C16_HALVES;
+    if (halves != (y->layout == MO_C16_HALVES) && (!halves || mo_pool_halves(g, node) != MO_HALVES_READER))
+        return MOIRE_EUNSUPPORTED;
     p.planes = (p.channels + p.lanes - 1) / p.lanes;
     if (is_global(g, node)) {
         if (p.lanes < p.out_lanes || (x->data && p.lanes > 1)) return MOIRE_EUNSUPPORTED;
@@ -64,8 +77,8 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     p.dh = w.dh, p.dw = w.dw, p.pt = w.pt, p.pl = w.pl, p.pb = w.pb, p.pr = w.pr;
     step->scratch_bytes = p.w * p.lanes * 4;
     const struct mo_simd_table *simd = mo_simd_of(binder->isa);
-    return mo_bound(step, x->dtype == MOIRE_U8 ? simd->pool_bytes : simd->pool, "pool",
-                    mo_keep(binder, &p, sizeof p), x->shape.d[0] * p.planes * p.oh, err);
+    mo_kernel *run = x->dtype == MOIRE_U8 ? simd->pool_bytes : halves ? simd->pool_halves : simd->pool;
+    return mo_bound(step, run, "pool", mo_keep(binder, &p, sizeof p), x->shape.d[0] * p.planes * p.oh, err);
 }
 
 const struct mo_family mo_family_pool = {"pool", layouts, bind};

@@ -6,6 +6,7 @@
  * products are added in float32.  The relative error of a product is at most 2^-8.  Weights of a step that no
  * filter has are zeros: an infinity or a NaN that they meet makes a NaN of sums nearby. */
 #include "variants/generic/bind.h"
+#include "variants/halves.h"
 #include "variants/matrix/matrix_walk.h"
 #include "variants/packed.h"
 
@@ -53,10 +54,11 @@ static bool lies_well(const struct mo_conv *c) {
     return c->x->layout == MO_PLAIN ? mo_matrix_narrow(c) : true;
 }
 
-bool mo_matrix_takes_halves(const struct mo_graph *g, const struct mo_node *node) {
+enum mo_halves mo_matrix_halves(const struct mo_graph *g, const struct mo_node *node) {
     struct mo_conv c;
     const struct mo_tensor *x = mo_node_in(g, node, 0);
-    return g->halves && x && conv_of(g, node, x->layout == MO_PLAIN, &c) && lies_well(&c);
+    const bool takes = g->halves && x && conv_of(g, node, x->layout == MO_PLAIN, &c) && lies_well(&c);
+    return takes ? MO_HALVES_FREE : MO_HALVES_NONE;
 }
 
 static int pack(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,

@@ -57,8 +57,6 @@ int mo_matrix_walk_plan(const struct mo_binder *binder, const struct mo_node *no
 /* The same of float convolutions and products with constant weights, as bfloat16
  * (variants/matrix/matrix_floats.c). */
 bool mo_matrix_takes(const struct mo_graph *graph, const struct mo_node *node);
-/* A convolution of these in its final layouts, whose image, residual and output may be MO_C16_HALVES. */
-bool mo_matrix_takes_halves(const struct mo_graph *graph, const struct mo_node *node);
 int mo_matrix_bind_floats(const struct mo_binder *binder, const struct mo_node *node,
                           const struct mo_matrix_unit *unit, struct mo_step *step, moire_error *err);
 

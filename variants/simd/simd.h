@@ -34,6 +34,7 @@
     X(sum_bytes)                                                                                             \
     X(scale_bytes)                                                                                           \
     X(lookup)                                                                                                \
+    X(pool_halves)                                                                                           \
     X(pool_bytes)                                                                                            \
     X(mean_bytes)                                                                                            \
     X(deconv_narrow)                                                                                         \
