@@ -6,7 +6,10 @@
 #include <math.h>
 
 enum {
-    BAND_BYTES = 192 << 10, /* packed input of a band: it stays in a private cache beside the weights */
+    /* packed input of a band: it stays in a private cache beside the weights; or, where these do not, is as
+     * large as the cache allows, since every band reads all of them */
+    BAND_BYTES = 192 << 10,
+    LARGE_BAND_BYTES = 768 << 10,
     NEAR_WEIGHTS = 512 << 10,
     MIN_UNITS = 32,
     MIN_POSITIONS = 64, /* of a band, where there are more to make */
@@ -83,7 +86,8 @@ static int64_t packed_bytes(const struct mo_matrix_walk *p, int64_t rows) {
 static void choose_units(struct mo_matrix_walk *p) {
     const int64_t weights = p->ocb * p->shape.steps * MO_MATRIX_TILE;
     const int64_t positions = p->oh * p->ow, images = p->n * p->groups;
-    int64_t bands = (packed_bytes(p, p->oh) + BAND_BYTES - 1) / BAND_BYTES;
+    const int64_t room = weights <= NEAR_WEIGHTS ? BAND_BYTES : LARGE_BAND_BYTES;
+    int64_t bands = (packed_bytes(p, p->oh) + room - 1) / room;
     int64_t most = positions / MIN_POSITIONS < p->oh ? positions / MIN_POSITIONS : p->oh;
     if (weights <= NEAR_WEIGHTS && bands * images < MIN_UNITS) bands = (MIN_UNITS + images - 1) / images;
     if (bands > most) bands = most;
