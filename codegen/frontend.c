@@ -93,12 +93,12 @@ static int check_operands(const struct mo_graph *g, moire_error *err) {
 int mo_prepare(struct mo_graph *g, const struct mo_frontend_options *options, moire_error *err) {
     const enum moire_precision wanted = options->precision;
     const bool bare = options->no_passes || options->no_layout;
-    bool small =
-        wanted == MOIRE_PRECISION_INT8 || (wanted != MOIRE_PRECISION_FP32 && mo_isa_has_dot());
+    bool small = wanted == MOIRE_PRECISION_INT8 || (wanted != MOIRE_PRECISION_FP32 && mo_isa_has_dot());
     g->keeps_small = small && !bare;
     int rc = mo_widen_halves(g, err);
     const bool halves = wanted == MOIRE_PRECISION_BF16 || (wanted == MOIRE_PRECISION_AUTO && g->n_halves);
-    g->halves = halves && !bare && !g->exact && mo_matrix_of(mo_isa_detect(), MO_MATRIX_HALVES);
+    const bool fast = options->any_unit || mo_matrix_of(mo_isa_detect(), MO_MATRIX_HALVES);
+    g->halves = halves && !bare && !g->exact && fast;
     if (wanted == MOIRE_PRECISION_BF16 && !bare && !g->halves)
         mo_log(g->env, MOIRE_LOG_WARN, "%.150s: layers compute in float32: %s", g->name,
                g->exact ? "the model is loaded as exact" : "this processor has no fast products of bfloat16");

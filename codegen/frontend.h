@@ -20,7 +20,9 @@ struct mo_frontend_options {
     bool no_passes;   /* only import, inference and folding (what `inspect` shows as "before") */
     bool no_layout;   /* all passes but those of this machine's kernels: layouts, small integers */
     enum moire_precision precision;
-    bool exact;                      /* of the graph: see moire_tenant_config.exact */
+    bool
+        any_unit; /* layers of bfloat16 where they are asked for, whether or not this machine is fast at it */
+    bool exact;   /* of the graph: see moire_tenant_config.exact */
     struct mo_frontend_share *share; /* NULL: the graph has all that it needs itself */
 };
 

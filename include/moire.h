@@ -233,7 +233,12 @@ typedef struct moire_shape {
 
 enum moire_class { MOIRE_LATENCY_CRITICAL = 0, MOIRE_BEST_EFFORT = 1 };
 /* Of layers (docs/precision.md).  AUTO: what the model is in, where this processor multiplies that fast. */
-enum moire_precision { MOIRE_PRECISION_AUTO, MOIRE_PRECISION_FP32, MOIRE_PRECISION_INT8, MOIRE_PRECISION_BF16 };
+enum moire_precision {
+    MOIRE_PRECISION_AUTO,
+    MOIRE_PRECISION_FP32,
+    MOIRE_PRECISION_INT8,
+    MOIRE_PRECISION_BF16
+};
 
 typedef struct moire_tenant_config {
     size_t size;

@@ -113,11 +113,16 @@ enum {
     MO_CAN_LEAVE = 8  /* C16 in, plain out */
 };
 
+/* Which matrix unit kernels use (variants/matrix/matrix.h): this machine's, if it has one; none; or the model
+ * of one in C, on any machine: slow, for tests. */
+enum mo_units { MO_UNITS_OWN, MO_UNITS_NONE, MO_UNITS_MODEL };
+
 /* What bind() may use: memory that lives as long as the plan, and packed weights found by key. */
 struct mo_binder {
     const struct mo_env *env;
     struct mo_region *region; /* of the plan: params, packed weights */
     enum mo_isa isa;
+    enum mo_units units;
     const struct mo_graph *graph;
 };
 

@@ -3,8 +3,8 @@
  *
  * Arrangements: "solo" (latency hint, one stream), "latency" and "throughput": each tenant's model is
  * compiled with that performance hint and gets the number of infer requests which OpenVINO itself calls
- * optimal; queries that find no free request wait in the tenant's FIFO.  Layers of floats compute in f32, or in bf16
- * where moire's may.
+ * optimal; queries that find no free request wait in the tenant's FIFO.  Layers of floats compute in f32, or
+ * in bf16 where moire's may.
  *
  * Threads: the generator appends to a FIFO, OpenVINO's callback frees a request, and one dispatcher thread
  * matches the two; `lock` guards all of it. */

@@ -91,8 +91,11 @@ static void specialise(struct mo_plan *plan, const struct mo_plan_options *optio
 static int bind_step(struct mo_plan *plan, const struct mo_plan_options *options, int k, moire_error *err) {
     struct mo_step *step = &plan->steps[k];
     const struct mo_node *node = plan->graph->nodes[k];
-    struct mo_binder binder = {
-        .env = plan->env, .region = plan->region, .isa = options->isa, .graph = plan->graph};
+    struct mo_binder binder = {.env = plan->env,
+                               .region = plan->region,
+                               .isa = options->isa,
+                               .units = options->units,
+                               .graph = plan->graph};
     bool dynamic = step->dynamic;
     step->node = node;
     step->units = 1;

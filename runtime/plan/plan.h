@@ -13,7 +13,8 @@
 struct mo_store; /* variants/store.h: reader of compiled variants */
 
 struct mo_plan_options {
-    enum mo_isa isa;              /* at most this level */
+    enum mo_isa isa; /* at most this level */
+    enum mo_units units;
     const struct mo_store *store; /* NULL: generic kernels only */
     bool reference_only;          /* every layer by its reference (the oracle) */
     /* Asked for the variant of a layer instead of the store, when it is not NULL: for whoever has compiled

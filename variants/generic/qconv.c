@@ -129,8 +129,10 @@ static int bind_matrix(const struct mo_binder *binder, const struct mo_node *nod
     set_requant(&small->requant, q, &node->fuse, true);
     int rc = mo_matrix_walk_plan(binder, node, c, NULL, &shape, unit, small, step, err);
     step->packing = MO_PACK_MATRIX_BYTES;
-    step->kernel = c->rows ? "qgemm amx" : "qconv amx";
-    if (!rc) rc = mo_pack_small(step->packing, binder->graph, node, binder->region, &step->weights, &sums, err);
+    static const char *const names[2][2] = {{"qconv amx", "qconv model"}, {"qgemm amx", "qgemm model"}};
+    step->kernel = names[c->rows][unit == &mo_matrix_model];
+    if (!rc)
+        rc = mo_pack_small(step->packing, binder->graph, node, binder->region, &step->weights, &sums, err);
     if (rc) return rc;
     if (set_channels(binder, node, c, q, 0, small, sums, step)) return MOIRE_OK;
     return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
@@ -167,7 +169,7 @@ int mo_qconv_bind_matrix(const struct mo_binder *binder, const struct mo_node *n
 
 static int bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                 moire_error *err) {
-    int rc = mo_qconv_bind_matrix(binder, node, mo_matrix_of(binder->isa, MO_MATRIX_BYTES), step, err);
+    int rc = mo_qconv_bind_matrix(binder, node, mo_matrix_for(binder, MO_MATRIX_BYTES), step, err);
     if (rc != MOIRE_EUNSUPPORTED) return rc;
     struct mo_conv c;
     struct mo_qconv q;

@@ -2,10 +2,10 @@
  * matrix.h - processors with a matrix unit: what such a unit does, as a table.
  *
  * A unit multiplies tiles of 16 rows of 64 bytes, which are 64 bytes of 8-bit numbers or 32 of bfloat16.  A
- * row of the left tile is a *position*, that is one pixel of the output; its 64 bytes are a *step* of the sum:
- * some taps of the filter and some input channels.  The right tile has four bytes of a step for each of 16
- * output channels in a row.  What the sums are of, the caller says with places of steps in a packed copy of
- * the input (matrix_shape.h).
+ * row of the left tile is a *position*, that is one pixel of the output; its 64 bytes are a *step* of the
+ * sum: some taps of the filter and some input channels.  The right tile has four bytes of a step for each of
+ * 16 output channels in a row.  What the sums are of, the caller says with places of steps in a packed copy
+ * of the input (matrix_shape.h).
  *
  * The table of Intel's AMX is chosen where processor and system offer it; `mo_matrix_model` computes the same
  * in plain C, so that all that is built on a unit is tested everywhere. */
@@ -13,7 +13,13 @@
 #define MO_MATRIX_H
 #include "variants/kernel.h"
 
-enum { MO_MATRIX_POSITIONS = 16, MO_MATRIX_STEP = 64, MO_MATRIX_TILE = 1024, MO_MATRIX_PAIR = 2, MO_MATRIX_SUMS = 4096 };
+enum {
+    MO_MATRIX_POSITIONS = 16,
+    MO_MATRIX_STEP = 64,
+    MO_MATRIX_TILE = 1024,
+    MO_MATRIX_PAIR = 2,
+    MO_MATRIX_SUMS = 4096
+};
 
 /* What is multiplied: uint8 by int8 into int32, or bfloat16 by bfloat16 into float32. */
 enum mo_matrix_type { MO_MATRIX_BYTES, MO_MATRIX_HALVES, MO_MATRIX_TYPES };
@@ -26,9 +32,9 @@ struct mo_matrix_job {
     int64_t n_steps;
     const char *b;     /* [step][block][16][64] */
     const void *start; /* what sums start from, 16 a block: int32 or float32 */
-    const char *next;   /* weights of later jobs: so many bytes a step are asked for */
+    const char *next;  /* weights of later jobs: so many bytes a step are asked for */
     int64_t next_bytes;
-    char *sums;        /* [block][tile][16 positions][16]; two tiles' room a block */
+    char *sums; /* [block][tile][16 positions][16]; two tiles' room a block */
 };
 /* All positions of a tile are read, and 64 bytes of every step. */
 typedef void mo_matrix_fn(const struct mo_matrix_job *job, int tiles, int blocks);
@@ -36,10 +42,11 @@ typedef void mo_matrix_fn(const struct mo_matrix_job *job, int tiles, int blocks
 /* A row of pixels that is copied: blocks of 16 channels, which become bytes or bfloat16 side by side. */
 struct mo_gather {
     const char *from;
-    int64_t plane; /* bytes from one block of a pixel to the next; of narrow floats, from channel to channel */
-    int64_t pixel; /* bytes from a pixel to the next */
-    int planes;    /* blocks; of narrow ones, channels (at most 4) */
-    int lanes;     /* channels of the last block */
+    int64_t
+        plane; /* bytes from one block of a pixel to the next; of narrow floats, from channel to channel */
+    int64_t pixel;     /* bytes from a pixel to the next */
+    int planes;        /* blocks; of narrow ones, channels (at most 4) */
+    int lanes;         /* channels of the last block */
     const float *gate; /* factors of channels, by which these are multiplied first; NULL: none, or bytes */
     int64_t n;         /* pixels */
     char *to;
@@ -67,6 +74,9 @@ extern const struct mo_matrix_unit mo_matrix_amx, mo_matrix_model;
 
 /* The unit that a machine of this level has for the type, and may use; else NULL. */
 const struct mo_matrix_unit *mo_matrix_of(enum mo_isa isa, enum mo_matrix_type type);
+
+/* The one that a binder's kernels use, or NULL. */
+const struct mo_matrix_unit *mo_matrix_for(const struct mo_binder *binder, enum mo_matrix_type type);
 
 /* To bfloat16, rounded to even; a NaN stays one. */
 uint16_t mo_bfloat16(float x);

@@ -19,9 +19,8 @@ static const struct {
     uint8_t palette, start_row, reserved[14];
     uint16_t row_bytes[16];
     uint8_t rows[16];
-} config = {.palette = 1,
-            .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
-            .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
+} config = {
+    .palette = 1, .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64}, .rows = {16, 16, 16, 16, 16, 16, 16, 16}};
 
 static void begin(void) {
     _tile_loadconfig(&config);
@@ -230,7 +229,12 @@ static void gather_narrow_halves(const struct mo_gather *g) {
     }
 }
 
-const struct mo_matrix_unit mo_matrix_amx = {
-    "amx", begin, end, {run_bytes, run_halves}, {gather_bytes, gather_halves},
-    {gather_narrow_bytes, gather_narrow_halves}, gather_small, narrow};
+const struct mo_matrix_unit mo_matrix_amx = {"amx",
+                                             begin,
+                                             end,
+                                             {run_bytes, run_halves},
+                                             {gather_bytes, gather_halves},
+                                             {gather_narrow_bytes, gather_narrow_halves},
+                                             gather_small,
+                                             narrow};
 #endif

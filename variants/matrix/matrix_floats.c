@@ -23,7 +23,8 @@ static bool conv_of(const struct mo_graph *g, const struct mo_node *node, bool n
 }
 
 static bool product_of(const struct mo_graph *g, const struct mo_node *node, struct mo_product *rows) {
-    const struct mo_tensor *a = mo_node_in(g, node, 0), *b = mo_node_in(g, node, 1), *y = mo_node_out(g, node, 0);
+    const struct mo_tensor *a = mo_node_in(g, node, 0), *b = mo_node_in(g, node, 1),
+                           *y = mo_node_out(g, node, 0);
     return is_product(node) && mo_f32(a) && mo_f32(y) && mo_product_of(g, node, rows) &&
            (node->fuse.residual < 0 || mo_f32(mo_node_in(g, node, node->fuse.residual))) &&
            mo_pack_bytes(MO_PACK_MATRIX_HALVES, g, node) > 0 && mo_f32(b);
@@ -75,7 +76,7 @@ static int bind_conv(const struct mo_binder *binder, const struct mo_node *node,
     if (!lies_well(c) || !mo_matrix_shape_of(c, MO_MATRIX_HALVES, mo_matrix_narrow(c), &shape))
         return MOIRE_EUNSUPPORTED;
     int rc = mo_matrix_walk_plan(binder, node, c, NULL, &shape, unit, NULL, step, err);
-    step->kernel = "conv amx bf16";
+    step->kernel = unit == &mo_matrix_model ? "conv bf16 model" : "conv bf16 amx";
     return rc ? rc : pack(binder, node, step, err);
 }
 
@@ -94,7 +95,7 @@ static int bind_product(const struct mo_binder *binder, const struct mo_node *no
     c.residual = node->fuse.residual < 0 ? NULL : mo_node_in(binder->graph, node, node->fuse.residual);
     if (!mo_matrix_shape_of(&c, MO_MATRIX_HALVES, false, &shape)) return MOIRE_EUNSUPPORTED;
     int rc = mo_matrix_walk_plan(binder, node, &c, rows, &shape, unit, NULL, step, err);
-    step->kernel = "gemm amx bf16";
+    step->kernel = unit == &mo_matrix_model ? "gemm bf16 model" : "gemm bf16 amx";
     return rc ? rc : pack(binder, node, step, err);
 }
 
@@ -114,7 +115,7 @@ int mo_matrix_bind_floats(const struct mo_binder *binder, const struct mo_node *
 static int bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                 moire_error *err) {
     if (!binder->graph->halves) return MOIRE_EUNSUPPORTED;
-    return mo_matrix_bind_floats(binder, node, mo_matrix_of(binder->isa, MO_MATRIX_HALVES), step, err);
+    return mo_matrix_bind_floats(binder, node, mo_matrix_for(binder, MO_MATRIX_HALVES), step, err);
 }
 
 extern const struct mo_family mo_family_matrix;

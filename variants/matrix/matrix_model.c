@@ -10,8 +10,7 @@
 
 enum { LANES = 16, QUADS = MO_MATRIX_STEP / 4 };
 
-static void nothing(void) {
-}
+static void nothing(void) {}
 
 static void add_bytes(const uint8_t *a, const int8_t *b, int32_t *sum) {
     for (int r = 0; r < QUADS; r++)
@@ -118,6 +117,11 @@ static void gather_narrow_halves(const struct mo_gather *g) {
         }
 }
 
-const struct mo_matrix_unit mo_matrix_model = {
-    "model", nothing, nothing, {run_bytes, run_halves}, {gather_bytes, gather_halves},
-    {gather_narrow_bytes, gather_narrow_halves}, gather_small, narrow};
+const struct mo_matrix_unit mo_matrix_model = {"model",
+                                               nothing,
+                                               nothing,
+                                               {run_bytes, run_halves},
+                                               {gather_bytes, gather_halves},
+                                               {gather_narrow_bytes, gather_narrow_halves},
+                                               gather_small,
+                                               narrow};

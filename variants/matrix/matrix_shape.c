@@ -62,7 +62,8 @@ int64_t mo_matrix_block_at(const struct mo_matrix_shape *s, int64_t ocb, int64_t
     return (group * ocb + block / 2 * 2) * s->steps * MO_MATRIX_TILE;
 }
 
-/* Where a weight of the first output channel of its block lies behind the block's place; `blocks` share it. */
+/* Where a weight of the first output channel of its block lies behind the block's place; `blocks` share it.
+ */
 static int64_t place(const struct mo_matrix_shape *s, int64_t blocks, int64_t channel, int64_t ky,
                      int64_t kx) {
     int64_t pixel = s->width / s->element, per_chunk = s->narrow ? 4 : pixel;
@@ -115,7 +116,6 @@ void mo_matrix_pack(const struct mo_matrix_shape *s, const struct mo_conv *c,
         const int64_t blocks = c->ocb - block / 2 * 2 < 2 ? 1 : 2;
         lanes = 16 - lane < og - o % og ? 16 - lane : og - o % og;
         char *to = out + mo_matrix_block_at(s, c->ocb, group, block) + block % 2 * MO_MATRIX_TILE + lane * 4;
-        pack_lanes(s, c, f, blocks, o, lanes, to,
-                   sums ? sums + (group * c->ocb + block) * 16 + lane : NULL);
+        pack_lanes(s, c, f, blocks, o, lanes, to, sums ? sums + (group * c->ocb + block) * 16 + lane : NULL);
     }
 }

@@ -4,9 +4,9 @@
  *
  * The input is copied pixel by pixel, all channels of a pixel side by side, up to 64 bytes of them; further
  * channels go to further copies ("chunks").  So the columns that a row of a filter meets follow each other:
- * kw pixels are a run of kw * width bytes, cut into steps of 64.  Weights of what is left of the last step are
- * zero.  Inputs of at most four channels take four a pixel, and several rows of the image are laid into one
- * pixel (`fold`), so that a step is well filled: of 7x7 filters over three channels, two rows.
+ * kw pixels are a run of kw * width bytes, cut into steps of 64.  Weights of what is left of the last step
+ * are zero.  Inputs of at most four channels take four a pixel, and several rows of the image are laid into
+ * one pixel (`fold`), so that a step is well filled: of 7x7 filters over three channels, two rows.
  *
  * Only rows and columns that some filter meets are copied: with 1x1 filters, every stride-th. */
 #ifndef MO_MATRIX_SHAPE_H
@@ -17,15 +17,15 @@
 struct mo_matrix_shape {
     enum mo_matrix_type type;
     bool narrow;
-    int element;         /* bytes of one */
-    int64_t width;       /* bytes of a packed pixel */
-    int64_t chunks;      /* packed copies */
-    int64_t planes;      /* blocks of 16 channels in one; 1 of narrow inputs */
-    int64_t fold;        /* image rows in a packed pixel */
-    int64_t filter_rows; /* kh / fold, rounded up */
-    int64_t runs;        /* of a filter row: 1, or kw where columns are dilated */
-    int64_t run_steps;   /* steps of a run */
-    int64_t steps;       /* of a sum */
+    int element;                   /* bytes of one */
+    int64_t width;                 /* bytes of a packed pixel */
+    int64_t chunks;                /* packed copies */
+    int64_t planes;                /* blocks of 16 channels in one; 1 of narrow inputs */
+    int64_t fold;                  /* image rows in a packed pixel */
+    int64_t filter_rows;           /* kh / fold, rounded up */
+    int64_t runs;                  /* of a filter row: 1, or kw where columns are dilated */
+    int64_t run_steps;             /* steps of a run */
+    int64_t steps;                 /* of a sum */
     int64_t row_step, column_step; /* image rows and columns from one that is packed to the next */
 };
 

@@ -46,6 +46,11 @@ const struct mo_matrix_unit *mo_matrix_of(enum mo_isa isa, enum mo_matrix_type t
 }
 #endif
 
+const struct mo_matrix_unit *mo_matrix_for(const struct mo_binder *binder, enum mo_matrix_type type) {
+    if (binder->units == MO_UNITS_MODEL) return &mo_matrix_model;
+    return binder->units == MO_UNITS_OWN ? mo_matrix_of(binder->isa, type) : NULL;
+}
+
 float mo_bfloat16_wide(uint16_t half) {
     const uint32_t bits = (uint32_t)half << 16;
     float x;

@@ -8,8 +8,8 @@
 /* What a unit of work is. */
 struct spot {
     int64_t image, group;
-    int64_t row, rows;      /* of the output */
-    int64_t set, end_set;   /* pairs of output blocks, in the group */
+    int64_t row, rows;    /* of the output */
+    int64_t set, end_set; /* pairs of output blocks, in the group */
     const char *x, *residual, *gate;
     char *y;
 };
@@ -65,6 +65,7 @@ static void pack_line(const struct mo_matrix_walk *p, const struct spot *s, char
                               .to = to,
                               .width = p->shape.width};
         p->gather(&g);
+        memset(to + s->rows * p->shape.width, 0, MO_MATRIX_STEP); /* what the last step may read */
     }
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * matrix_walk.h - convolutions and matrix products on a matrix unit: bound layers and their work.
  *
- * An image is cut into bands of output rows.  A unit is a band and some pairs of blocks of output channels; it
- * packs the input rows of its band (matrix_shape.h), unless the unit before it in the same call did, and
+ * An image is cut into bands of output rows.  A unit is a band and some pairs of blocks of output channels;
+ * it packs the input rows of its band (matrix_shape.h), unless the unit before it in the same call did, and
  * multiplies tile by tile.  Where packed columns are as dense as outputs, positions run on over the ends of
  * rows: what tiles compute between two rows is dropped.  Else a tile lies in one row.  A product of matrices
  * and a 1x1 filter over whole images have one long row (`line`). */
@@ -23,13 +23,13 @@ struct mo_matrix_walk {
     struct mo_matrix_shape shape;
     int64_t n, groups, ocb, icb, h, w, oh, ow, kh, sh, sw, dh, pt, pl;
     struct mo_matrix_place x, y, residual;
-    int x_planes;      /* of the narrow inputs of floats: channels */
-    int x_lanes;       /* channels of the last input block that are there */
-    int y_lanes;       /* of the last output block; 16 where blocks are padded */
-    bool gated;        /* channels of x have factors, the operand MO_GATE_IN; with `line` only */
-    bool line;         /* see above: h = oh rows of one pixel */
-    bool dense;        /* positions run on over the ends of rows */
-    int64_t columns;   /* packed, of a row */
+    int x_planes;             /* of the narrow inputs of floats: channels */
+    int x_lanes;              /* channels of the last input block that are there */
+    int y_lanes;              /* of the last output block; 16 where blocks are padded */
+    bool gated;               /* channels of x have factors, the operand MO_GATE_IN; with `line` only */
+    bool line;                /* see above: h = oh rows of one pixel */
+    bool dense;               /* positions run on over the ends of rows */
+    int64_t columns;          /* packed, of a row */
     int64_t band_rows, bands; /* output rows of a band */
     int64_t set_parts, sets;  /* pairs of blocks of a group, and parts that they are cut into */
     int64_t packed_rows;      /* of a whole band */
@@ -49,11 +49,12 @@ mo_kernel mo_matrix_walk_run;
 bool mo_matrix_walk_fits(const struct mo_conv *conv, const struct mo_matrix_shape *shape);
 
 /* Fills a step but for weights and bias.  x, y and residual of conv are in blocks of 16, or plain where
- * conv->rows: of floats, as `product` says.  `small` is of layers of bytes, complete, and lives as long as the plan; NULL: floats. */
+ * conv->rows: of floats, as `product` says.  `small` is of layers of bytes, complete, and lives as long as
+ * the plan; NULL: floats. */
 int mo_matrix_walk_plan(const struct mo_binder *binder, const struct mo_node *node,
                         const struct mo_conv *conv, const struct mo_product *product,
-                        const struct mo_matrix_shape *shape, const struct mo_matrix_unit *unit, const struct mo_conv_small *small,
-                        struct mo_step *step, moire_error *err);
+                        const struct mo_matrix_shape *shape, const struct mo_matrix_unit *unit,
+                        const struct mo_conv_small *small, struct mo_step *step, moire_error *err);
 /* The same of float convolutions and products with constant weights, as bfloat16
  * (variants/matrix/matrix_floats.c). */
 bool mo_matrix_takes(const struct mo_graph *graph, const struct mo_node *node);

@@ -26,7 +26,7 @@ static void set_halves(const struct mo_conv *c, struct mo_matrix_walk *p) {
     halve(c->x, &p->x);
     halve(c->y, &p->y);
     halve(c->residual, &p->residual);
-    p->gather = p->x.halves      ? p->unit->gather_small
+    p->gather = p->x.halves       ? p->unit->gather_small
                 : p->shape.narrow ? p->unit->gather_narrow[p->shape.type]
                                   : p->unit->gather[p->shape.type];
 }
@@ -180,7 +180,8 @@ int mo_matrix_walk_plan(const struct mo_binder *binder, const struct mo_node *no
     /* the last tile of a band reads positions behind it, and steps of those */
     p->chunk_bytes = p->packed_rows * p->columns * shape->width + MO_MATRIX_STEP;
     p->chunk_bytes = (p->chunk_bytes + 63) / 64 * 64;
-    const int64_t beyond = MO_MATRIX_POSITIONS * shape->width * (c->sw / shape->column_step) + c->kw * c->dw * shape->width;
+    const int64_t beyond =
+        MO_MATRIX_POSITIONS * shape->width * (c->sw / shape->column_step) + c->kw * c->dw * shape->width;
     p->sums_at = (shape->chunks * p->chunk_bytes + beyond + MO_MATRIX_STEP + 63) / 64 * 64;
     if (!fill_steps(binder->region, c, p))
         return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);

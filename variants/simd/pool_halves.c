@@ -72,8 +72,7 @@ void MO_SIMD(pool_halves)(const struct mo_kargs *args, int64_t begin, int64_t en
     const struct mo_pool_params *p = args->params;
     for (int64_t unit = begin; unit < end; unit++) {
         int64_t row = unit % p->oh, plane = unit / p->oh % p->planes, image = unit / p->oh / p->planes;
-        const char *x =
-            (const char *)args->in[0] + image * args->in_image[0] + plane * p->h * p->w * 32;
+        const char *x = (const char *)args->in[0] + image * args->in_image[0] + plane * p->h * p->w * 32;
         char *y = (char *)args->out[0] + image * args->out_image[0];
         if (p->max) {
             join_rows(p, (const int16_t *)x, scratch, row * p->sh - p->pt);

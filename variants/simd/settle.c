@@ -13,11 +13,9 @@ static bool bounds_of(const struct mo_fuse *fuse, float *lo, float *hi) {
 }
 
 /* A NaN stays one: the bounds are the first operands. */
-static inline __attribute__((always_inline)) void bound_pixels(const float lo, const float hi,
-                                                               const bool residual_last, const float *sums,
-                                                               int64_t pixels, const char *residual,
-                                                               int64_t residual_pixel, char *y,
-                                                               int64_t y_pixel) {
+static inline __attribute__((always_inline)) void
+bound_pixels(const float lo, const float hi, const bool residual_last, const float *sums, int64_t pixels,
+             const char *residual, int64_t residual_pixel, char *y, int64_t y_pixel) {
     const vec_value low = lo - (vec_value){0}, high = hi - (vec_value){0};
     for (int64_t i = 0; i < pixels; i++)
         for (int part = 0; part < 16; part += LANES) {
@@ -51,8 +49,8 @@ static void copy_pixels(const float *sums, int64_t pixels, int lanes, char *y, i
             memcpy(y, sums, (size_t)lanes * 4);
 }
 
-void MO_SIMD(settle)(const struct mo_fuse *fuse, float *sums, int64_t pixels, int lanes,
-                     const char *residual, int64_t residual_pixel, char *y, int64_t y_pixel) {
+void MO_SIMD(settle)(const struct mo_fuse *fuse, float *sums, int64_t pixels, int lanes, const char *residual,
+                     int64_t residual_pixel, char *y, int64_t y_pixel) {
     float lo, hi;
     if (bounds_of(fuse, &lo, &hi) && lanes == 16) {
         if (fuse->residual_last)

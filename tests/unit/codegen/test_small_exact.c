@@ -14,31 +14,36 @@
 
 static const struct layer {
     const char *name, *x, *weights, *pads, *strides;
-    int group, zero;
+    int group, zero, dilation; /* dilation 0 is 1 */
 } layers[] = {
-    {"1x1", "1,64,9,7", "48,64,1,1", "0,0,0,0", "1,1", 1, 128},
-    {"1x1, one pixel", "1,160,1,1", "16,160,1,1", "0,0,0,0", "1,1", 1, 0},
-    {"1x1, stride 2", "1,32,9,13", "17,32,1,1", "0,0,0,0", "2,2", 1, 255},
-    {"3x3, many tiles", "2,20,21,30", "40,20,3,3", "1,1,1,1", "1,1", 1, 131},
-    {"3x3, no padding", "1,64,10,14", "16,64,3,3", "0,0,0,0", "1,1", 1, 0},
-    {"3x3, uneven padding", "1,33,11,9", "16,33,3,3", "2,0,0,1", "1,1", 1, 255},
-    {"3x3, deep", "1,240,9,10", "16,240,3,3", "1,1,1,1", "1,1", 1, 1},
-    {"3x3, large filters", "1,256,6,7", "320,256,3,3", "1,1,1,1", "1,1", 1, 100},
-    {"3x3, few channels", "1,7,12,12", "8,7,3,3", "1,1,1,1", "1,1", 1, 200},
-    {"3x3, stride 2", "1,48,15,17", "32,48,3,3", "1,1,1,1", "2,2", 1, 128},
-    {"5x5", "1,24,12,11", "16,24,5,5", "2,2,2,2", "1,1", 1, 128},
-    {"1x3", "1,32,8,9", "16,32,1,3", "0,1,0,1", "1,3", 1, 77},
-    {"two rows", "1,32,9,3", "16,32,3,3", "1,1,1,1", "1,2", 1, 9},
-    {"groups", "1,64,8,9", "64,16,3,3", "1,1,1,1", "1,1", 4, 128},
-    {"first", "1,3,33,41", "24,3,7,7", "3,3,3,3", "2,2", 1, 114},
-    {"first, 4 channels", "1,4,9,13", "16,4,3,3", "1,1,1,1", "1,1", 1, 0},
-    {"depthwise", "1,40,14,27", "40,1,3,3", "1,1,1,1", "1,1", 40, 128},
-    {"depthwise, stride 2", "1,32,15,28", "32,1,3,3", "1,1,1,1", "2,2", 32, 3},
-    {"depthwise, stride 3", "1,16,15,28", "16,1,3,3", "1,1,1,1", "3,3", 16, 3},
-    {"depthwise 5x5", "2,24,13,19", "24,1,5,5", "2,2,2,2", "1,1", 24, 250},
-    {"depthwise 5x5, stride 2", "1,24,13,19", "24,1,5,5", "2,2,2,2", "2,2", 24, 0},
-    {"matrix", "3,7,48", "48,33", NULL, NULL, 1, 128},
-    {"matrix, one row", "1,320", "320,64", NULL, NULL, 1, 255},
+    {"1x1", "1,64,9,7", "48,64,1,1", "0,0,0,0", "1,1", 1, 128, 0},
+    {"1x1, one pixel", "1,160,1,1", "16,160,1,1", "0,0,0,0", "1,1", 1, 0, 0},
+    {"1x1, stride 2", "1,32,9,13", "17,32,1,1", "0,0,0,0", "2,2", 1, 255, 0},
+    {"3x3, many tiles", "2,20,21,30", "40,20,3,3", "1,1,1,1", "1,1", 1, 131, 0},
+    {"3x3, no padding", "1,64,10,14", "16,64,3,3", "0,0,0,0", "1,1", 1, 0, 0},
+    {"3x3, uneven padding", "1,33,11,9", "16,33,3,3", "2,0,0,1", "1,1", 1, 255, 0},
+    {"3x3, deep", "1,240,9,10", "16,240,3,3", "1,1,1,1", "1,1", 1, 1, 0},
+    {"3x3, large filters", "1,256,6,7", "320,256,3,3", "1,1,1,1", "1,1", 1, 100, 0},
+    {"3x3, few channels", "1,7,12,12", "8,7,3,3", "1,1,1,1", "1,1", 1, 200, 0},
+    {"3x3, stride 2", "1,48,15,17", "32,48,3,3", "1,1,1,1", "2,2", 1, 128, 0},
+    {"5x5", "1,24,12,11", "16,24,5,5", "2,2,2,2", "1,1", 1, 128, 0},
+    {"1x3", "1,32,8,9", "16,32,1,3", "0,1,0,1", "1,3", 1, 77, 0},
+    {"two rows", "1,32,9,3", "16,32,3,3", "1,1,1,1", "1,2", 1, 9, 0},
+    {"groups", "1,64,8,9", "64,16,3,3", "1,1,1,1", "1,1", 4, 128, 0},
+    {"first", "1,3,33,41", "24,3,7,7", "3,3,3,3", "2,2", 1, 114, 0},
+    {"first, 4 channels", "1,4,9,13", "16,4,3,3", "1,1,1,1", "1,1", 1, 0, 0},
+    {"depthwise", "1,40,14,27", "40,1,3,3", "1,1,1,1", "1,1", 40, 128, 0},
+    {"depthwise, stride 2", "1,32,15,28", "32,1,3,3", "1,1,1,1", "2,2", 32, 3, 0},
+    {"depthwise, stride 3", "1,16,15,28", "16,1,3,3", "1,1,1,1", "3,3", 16, 3, 0},
+    {"depthwise 5x5", "2,24,13,19", "24,1,5,5", "2,2,2,2", "1,1", 24, 250, 0},
+    {"depthwise 5x5, stride 2", "1,24,13,19", "24,1,5,5", "2,2,2,2", "2,2", 24, 0, 0},
+    {"dilated", "1,40,13,17", "24,40,3,3", "2,2,2,2", "1,1", 1, 40, 2},
+    {"groups of 4", "1,32,9,8", "32,4,3,3", "1,1,1,1", "1,1", 8, 131, 0},
+    {"5 blocks", "2,80,8,9", "48,80,3,3", "1,1,1,1", "1,1", 1, 7, 0},
+    {"3x3, wide rows", "1,16,5,70", "16,16,3,3", "1,1,1,1", "1,1", 1, 90, 0},
+    {"first, stride 1", "1,3,12,19", "16,3,5,5", "2,2,2,2", "1,1", 1, 120, 0},
+    {"matrix", "3,7,48", "48,33", NULL, NULL, 1, 128, 0},
+    {"matrix, one row", "1,320", "320,64", NULL, NULL, 1, 255, 0},
 };
 
 /* Of weights and of bytes: from all that there are, both ends, one end. */
@@ -65,6 +70,7 @@ static struct ob *build(const struct layer *layer, int weights) {
         ob_ints(b, "pads", layer->pads);
         ob_ints(b, "strides", layer->strides);
         ob_int(b, "group", layer->group);
+        if (layer->dilation) ob_ints(b, "dilations", "2,2");
     }
     ob_output(b, "y");
     return b;
@@ -79,14 +85,32 @@ static void fill(const moire_tensor *in, int bytes) {
     }
 }
 
-static void run(struct ob *b, int level, const moire_tensor *in, moire_tensor *out) {
+static void run(struct ob *b, int level, enum mo_units units, const moire_tensor *in, moire_tensor *out) {
     const struct mo_frontend_options front = {.precision = MOIRE_PRECISION_INT8};
-    const struct mo_plan_options options = {.isa = level < 0 ? MO_ISA_BASE : (enum mo_isa)level,
-                                            .reference_only = level < 0};
+    const struct mo_plan_options options = {
+        .isa = level < 0 ? MO_ISA_BASE : (enum mo_isa)level, .units = units, .reference_only = level < 0};
     struct mo_graph *g = ways_graph_of(b, &front);
     moire_error err = {0};
     assert_string_equal(mo_precision_used(g), "int8");
     if (run_graph_in_used_memory(g, &options, in, 1, out, &err)) fail_msg("%s", err.message);
+}
+
+/* The levels of this machine by their vectors, the last also with its matrix unit, if any, and the model of
+ * one. */
+struct way {
+    int level;
+    enum mo_units units;
+};
+
+static struct way first_way(void) {
+    return (struct way){mo_isa_next(-1), MO_UNITS_NONE};
+}
+
+static struct way next_way(struct way w) {
+    const int next = mo_isa_next(w.level);
+    if (next < MO_ISA_COUNT) return (struct way){next, MO_UNITS_NONE};
+    if (w.units == MO_UNITS_NONE) return (struct way){w.level, MO_UNITS_OWN};
+    return w.units == MO_UNITS_OWN ? (struct way){w.level, MO_UNITS_MODEL} : (struct way){next, MO_UNITS_OWN};
 }
 
 /* How many runs of a layer with such weights give other bits. */
@@ -101,13 +125,13 @@ static int compare(const struct layer *layer, int weights) {
     for (int bytes = 0; bytes < FILLS; bytes++) {
         moire_tensor want = {0}, got = {0};
         fill(&in, bytes);
-        run(b, -1, &in, &want);
-        for (int level = mo_isa_next(-1); level < MO_ISA_COUNT; level = mo_isa_next(level)) {
-            run(b, level, &in, &got);
+        run(b, -1, MO_UNITS_NONE, &in, &want);
+        for (struct way w = first_way(); w.level < MO_ISA_COUNT; w = next_way(w)) {
+            run(b, w.level, w.units, &in, &got);
             assert_int_equal(got.bytes, want.bytes);
             if (memcmp(got.data, want.data, want.bytes)) {
-                print_error("%s, weights %d, bytes %d: %s is not exact\n", layer->name, weights, bytes,
-                            mo_isa_name((enum mo_isa)level));
+                print_error("%s, weights %d, bytes %d: %s, units %d is not exact\n", layer->name, weights,
+                            bytes, mo_isa_name((enum mo_isa)w.level), (int)w.units);
                 wrong++;
             }
             mo_way_free(&b->env, &got, 1);
