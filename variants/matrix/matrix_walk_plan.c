@@ -9,7 +9,7 @@ enum {
     /* packed input of a band: it stays in a private cache beside the weights; or, where these do not, is as
      * large as the cache allows, since every band reads all of them */
     BAND_BYTES = 192 << 10,
-    LARGE_BAND_BYTES = 768 << 10,
+    LARGE_BAND_BYTES = 1280 << 10,
     NEAR_WEIGHTS = 512 << 10,
     MIN_UNITS = 32,
     MIN_POSITIONS = 64, /* of a band, where there are more to make */
