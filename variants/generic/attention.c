@@ -3,8 +3,9 @@
  * [B,H,Sq,Sk]. */
 #include <math.h>
 #include "variants/generic/bind.h"
+#include "variants/simd/attention_halves.h"
 
-enum { TILE = 14, SLACK = 16, QUERIES_PER_UNIT = 56 };
+enum { TILE = 14, SLACK = 16, QUERIES_PER_UNIT = 56, HALVES_PER_UNIT = 64 };
 
 static bool good_mask(const struct mo_tensor *mask) {
     if (!mask) return true;
@@ -24,6 +25,25 @@ static bool plain(const struct mo_graph *g, const struct mo_tensor *t) {
     return t->layout == MO_PLAIN && mo_dense(g, t);
 }
 
+/* By a matrix unit, from bfloat16. */
+static int bind_halves(const struct mo_binder *binder, struct mo_attention_params *p, struct mo_step *step,
+                       moire_error *err) {
+    const struct mo_attention_view *w = &p->view;
+    const struct mo_attention_room room = mo_attention_room_of(w);
+    const int64_t longest = room.depth_bytes > room.key_bytes ? room.depth_bytes : room.key_bytes;
+    int32_t *steps = mo_region_array(binder->region, (size_t)(longest / MO_MATRIX_STEP), sizeof *steps);
+    if (!steps || longest > INT32_MAX) return mo_fail(err, MOIRE_ENOMEM, "out of memory for attention");
+    for (int64_t i = 0; i < longest / MO_MATRIX_STEP; i++)
+        steps[i] = (int32_t)(i * MO_MATRIX_STEP);
+    p->steps = steps;
+    p->chunks = (w->queries + HALVES_PER_UNIT - 1) / HALVES_PER_UNIT;
+    p->chunk = HALVES_PER_UNIT;
+    step->scratch_bytes = room.bytes;
+    step->joint = p->chunks > 1; /* of one head, packed */
+    return mo_bound(step, mo_simd_of(binder->isa)->attention_halves, "attention bf16",
+                    mo_keep(binder, p, sizeof *p), w->batch * w->heads * p->chunks, err);
+}
+
 static int bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                 moire_error *err) {
     const struct mo_graph *g = binder->graph;
@@ -41,6 +61,8 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
         p.fill = mo_attr_float(node, "fill", -INFINITY);
         mo_attention_mask_strides(&mask->shape, p.mask_stride);
     }
+    p.unit = g->halves ? mo_matrix_for(binder, MO_MATRIX_HALVES) : NULL;
+    if (p.unit) return bind_halves(binder, &p, step, err);
     p.chunks = (w->queries + QUERIES_PER_UNIT - 1) / QUERIES_PER_UNIT;
     p.chunk = (w->queries + p.chunks - 1) / p.chunks;
     int64_t keys = (w->keys + 15) / 16 * 16, width = (w->width + 15) / 16 * 16;

@@ -4,9 +4,8 @@
  * For a head, K is packed as panels of 16 keys and V as panels of 16 columns.  A tile of queries then takes
  * three steps in scratch: scores, softmax of its rows, product with V. */
 #include "variants/simd/gemm.h"
-#include "variants/simd/math.h"
-#include "variants/simd/params.h"
 #include "variants/simd/simd.h"
+#include "variants/simd/soften.h"
 
 static int64_t round16(int64_t n) {
     return (n + 15) / 16 * 16;
@@ -63,82 +62,19 @@ static void product(const float *a, const float *b, int64_t k, int64_t n, int ro
     }
 }
 
-/* s = the masked, scaled scores of one query; `mask` is its row. */
-static void mask_row(const struct mo_attention_params *p, float *s, const void *mask) {
-    const int64_t n = p->view.keys, step = p->mask_stride[3];
-    const float scale = p->view.scale, fill = p->fill;
-    const float *add = mask;
-    const uint8_t *flag = mask;
-    const uint8_t hit = p->mask == MO_MASK_FILL;
-    switch (p->mask) {
-    case MO_MASK_ADD:
-        if (step)
-            for (int64_t i = 0; i < n; i++)
-                s[i] = s[i] * scale + add[i];
-        else
-            for (int64_t i = 0; i < n; i++)
-                s[i] = s[i] * scale + *add;
-        return;
-    case MO_MASK_FILL:
-    case MO_MASK_KEEP:
-        for (int64_t i = 0; i < n; i++)
-            s[i] = (flag[i * step] != 0) == hit ? fill : s[i] * scale;
-        return;
-    case MO_MASK_NONE:
-        for (int64_t i = 0; i < n; i++)
-            s[i] *= scale;
-    }
-}
-
-static float largest(const float *s, int64_t n) {
-    float lane[16], top;
-    int64_t whole = n / 16 * 16;
-    for (int l = 0; l < 16; l++)
-        lane[l] = s[0];
-    for (int64_t i = 0; i < whole; i += 16)
-        for (int l = 0; l < 16; l++)
-            lane[l] = most(s[i + l], lane[l]);
-    for (int64_t i = whole; i < n; i++)
-        lane[i - whole] = most(s[i], lane[i - whole]);
-    top = lane[0];
-    for (int l = 1; l < 16; l++)
-        top = most(lane[l], top);
-    return top;
-}
-
-/* s = e^(s - largest); returns one over the sum, which the caller multiplies into the shorter result. */
-static float soften(float *s, int64_t n) {
-    const float top = largest(s, n);
-    float lane[16] = {0};
-    int64_t whole = n / 16 * 16;
-    for (int64_t i = 0; i < whole; i += 16)
-        for (int l = 0; l < 16; l++) {
-            s[i + l] = fast_exp(s[i + l] - top);
-            lane[l] += s[i + l];
-        }
-    for (int64_t i = whole; i < n; i++) {
-        s[i] = fast_exp(s[i] - top);
-        lane[i - whole] += s[i];
-    }
-    for (int step = 8; step; step /= 2)
-        for (int l = 0; l < step; l++)
-            lane[l] += lane[l + step];
-    return 1.0f / lane[0];
-}
-
 /* `mask` and `y` belong to the first of `count` queries at q. */
 static void run_queries(const struct mo_attention_params *p, const struct room *r, const float *q,
                         const char *mask, float *y, int64_t count) {
     const struct mo_attention_view *w = &p->view;
     int64_t blocks = (count + TILE_ROWS - 1) / TILE_ROWS, top, wide = round16(w->keys),
-            out = round16(w->width), mask_row_bytes = p->mask_stride[2] * (p->mask == MO_MASK_ADD ? 4 : 1);
+            out = round16(w->width), mask_bytes = mask_row_bytes(p);
     for (int64_t i = 0; i < blocks; i++) {
         float part[TILE_ROWS];
         int rows = tile_block(count, blocks, i, &top);
         tile_pack(q + top * w->q.row, w->q.row, 1, rows, w->depth, r->tile);
         product(r->tile, r->keys, w->depth, w->keys, rows, r->scores, wide);
         for (int t = 0; t < rows; t++) {
-            mask_row(p, r->scores + t * wide, mask ? mask + (top + t) * mask_row_bytes : NULL);
+            mask_row(p, r->scores + t * wide, mask ? mask + (top + t) * mask_bytes : NULL);
             part[t] = soften(r->scores + t * wide, w->keys);
         }
         tile_pack(r->scores, wide, 1, rows, w->keys, r->tile);
@@ -147,10 +83,6 @@ static void run_queries(const struct mo_attention_params *p, const struct room *
             for (int64_t c = 0; c < w->width; c++)
                 y[(top + t) * w->y.row + c] = r->result[t * out + c] * part[t];
     }
-}
-
-static const float *at(const void *base, const struct mo_attention_operand *o, int64_t b, int64_t h) {
-    return (const float *)base + o->at + b * o->batch + h * o->head;
 }
 
 void MO_SIMD(attention)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
@@ -162,11 +94,7 @@ void MO_SIMD(attention)(const struct mo_kargs *args, int64_t begin, int64_t end,
         int64_t head = unit / p->chunks, first = unit % p->chunks * p->chunk;
         int64_t count = w->queries - first < p->chunk ? w->queries - first : p->chunk;
         int64_t b = head / w->heads, h = head % w->heads;
-        const char *mask = NULL;
-        if (p->mask != MO_MASK_NONE)
-            mask = (const char *)args->in[3] +
-                   (b * p->mask_stride[0] + h * p->mask_stride[1] + first * p->mask_stride[2]) *
-                       (p->mask == MO_MASK_ADD ? 4 : 1);
+        const char *mask = mask_at(p, args->in[3], b, h, first);
         if (head != packed) {
             pack_keys(at(args->in[1], &w->k, b, h), w, r.keys);
             pack_values(at(args->in[2], &w->v, b, h), w, r.values);

@@ -50,12 +50,16 @@ struct mo_matmul_params {
 
 /* attention: softmax(scale Q K^T + mask) V, operands as runtime/ops/attention.h tells.  unit = (batch, head,
  * chunk of queries). */
+struct mo_matrix_unit;
 struct mo_attention_params {
     struct mo_attention_view view;
     int64_t chunk, chunks;
     enum mo_attention_mask mask;
     float fill;
     int64_t mask_stride[4]; /* along batch, head, query and key; 0 = broadcast */
+    /* attention_halves: the unit that multiplies, and places of steps in a row */
+    const struct mo_matrix_unit *unit;
+    const int32_t *steps;
 };
 
 /* Elementwise functions beyond the fused activations, numbered after them. */

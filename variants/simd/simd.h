@@ -15,6 +15,7 @@
     X(gemm)                                                                                                  \
     X(matmul)                                                                                                \
     X(attention)                                                                                             \
+    X(attention_halves)                                                                                      \
     X(unary)                                                                                                 \
     X(fused)                                                                                                 \
     X(binary)                                                                                                \
