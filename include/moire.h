@@ -207,12 +207,10 @@ MOIRE_API int moire_runtime_create(const moire_config *config, moire_runtime **o
  * joins the threads and frees all.  NULL is fine.  No other call may be under way but moire_work().
  * Returns: nothing, when every callback has returned. */
 MOIRE_API void moire_runtime_destroy(moire_runtime *runtime, int drain);
-
 /* Waits until nothing accepted is unanswered and every callback has returned.  It ends while others submit
  * only if there is such a moment.
  * Returns: MOIRE_OK; MOIRE_EINVAL: runtime is NULL; MOIRE_EFORKED. */
 MOIRE_API int moire_drain(moire_runtime *runtime);
-
 /* Writes what the runtime has done to a text file, as far as `record` events of every core reach back:
  * arrivals with the tags of queries, decisions, block times, answers, and each tenant's profile.  `moire
  * whatif` reads it.  Call it drained.  Where tenants run on GPUs it tells of these alone, on GPUs' units.
@@ -239,7 +237,6 @@ enum moire_precision {
     MOIRE_PRECISION_INT8,
     MOIRE_PRECISION_BF16
 };
-
 typedef struct moire_tenant_config {
     size_t size;
     const char *name; /* for reports; NULL = the file name */
@@ -251,10 +248,9 @@ typedef struct moire_tenant_config {
     const moire_shape *shapes;
     int n_shapes;
     /* 1: convolutions and matrix products are summed as ONNX writes them.  0: 3x3 convolutions may go by
-     * Winograd's algorithm, which does 2 to 5 times less work; its rounding errors are up to ten times larger
-     * (some 1e-5 of an output's range), and a NaN, an infinity or a value beyond 1e37 spreads over up to six
-     * pixels instead of three.  Compiled 1x1 convolutions and matrix products may go by a step of Strassen's,
-     * an eighth less work, errors up to three times larger; such a value spreads to one pixel or row more. */
+     * Winograd's algorithm, compiled 1x1 ones and products by a step of Strassen's: less work, rounding
+     * errors up to ten times larger (some 1e-5 of an output's range), and a NaN, an infinity or a value
+     * beyond 1e37 spreads over up to six pixels instead of three. */
     int exact;
     /* On a runtime with a device.  1: only there, nothing is prepared for cores; a model that cannot run
      * there is MOIRE_EUNSUPPORTED, a query that a GPU fails is MOIRE_EDEVICE.  0: cores take over. */
@@ -267,7 +263,6 @@ typedef struct moire_tenant_config {
 } moire_tenant_config;
 /* Sets every field to its default, and size.  Returns: nothing. */
 MOIRE_API void moire_tenant_config_init(moire_tenant_config *config);
-
 /* Loads an ONNX file as a tenant, which takes from milliseconds (a compiled model) to many seconds; one load
  * is at work at a time, while others are served.  Tenants of one file share its weights, but for those of
  * compiled models.  On success *out is the caller's until moire_unload() or moire_runtime_destroy(); else

@@ -48,9 +48,11 @@ static const struct field of_model[] = {
     {NULL, READ},
 };
 static const struct field of_parameters[] = {
-    {"qos_ms", READ},        {"class", READ},      {"priority", READ},  {"max_queue", READ},
-    {"max_in_flight", READ}, {"max_memory", READ}, {"admission", READ}, {"weight", READ},
-    {"cores", READ},         {"function", READ},   {"buckets", READ},   {NULL, READ},
+    {"qos_ms", READ},    {"class", READ},         {"priority", READ},
+    {"max_queue", READ}, {"max_in_flight", READ}, {"max_memory", READ},
+    {"admission", READ}, {"weight", READ},        {"cores", READ},
+    {"function", READ},  {"buckets", READ},       {"precision", READ},
+    {NULL, READ},
 };
 
 static const double LEAST_WEIGHT = 0.001, MOST_WEIGHT = 1000;
@@ -76,6 +78,22 @@ static double decimal(const struct ms_reader *r, const char *key, double least, 
     return standard;
 }
 
+static void read_precision(const struct ms_reader *r) {
+    static const char *const names[] = {[MOIRE_PRECISION_AUTO] = "auto",
+                                        [MOIRE_PRECISION_FP32] = "fp32",
+                                        [MOIRE_PRECISION_INT8] = "int8",
+                                        [MOIRE_PRECISION_BF16] = "bf16"};
+    const char *text = ms_settings_parameter(r, "precision");
+    if (!text) return;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(text, names[i])) {
+            r->s->precision = (enum moire_precision)i;
+            return;
+        }
+    ms_fault_say(r->faults, "%s: config.pbtxt: precision is '%.40s'; auto, fp32, int8 and bf16 are known",
+                 r->model, text);
+}
+
 static void read_parameters(const struct ms_reader *r) {
     const json_t *all = message(r, r->s->config, "parameters");
     if (!all) return;
@@ -98,6 +116,7 @@ static void read_parameters(const struct ms_reader *r) {
         else
             r->s->priority = (int)value;
     }
+    read_precision(r);
     ms_settings_read_quotas(r);
     ms_settings_read_buckets(r);
     if (r->s->is_ensemble && (r->s->cores || r->s->weight != 1))

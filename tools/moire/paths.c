@@ -35,7 +35,8 @@ int mo_path_model(const struct mo_env *env, const char *given, char *out, size_t
                   moire_error *err) {
     char folder[MO_PATH_CAP];
     *model = given;
-    if (mo_known_is_path(given)) return MOIRE_OK; /* the reader says what it lacks */
+    const bool network = mo_zoo_find(given) && access(given, F_OK) != 0; /* some names have a dot */
+    if (!network && mo_known_is_path(given)) return MOIRE_OK;            /* the reader says what it lacks */
     if (!mo_zoo_find(given)) return mo_known_fail(MO_KNOWN_MODELS, NULL, given, err);
     int rc = mo_caches_folder(env->sys, "models", folder, sizeof folder, err);
     if (!rc) rc = mo_zoo_path(env, given, folder, out, n, err);

@@ -95,8 +95,7 @@ static void run_queries(const struct mo_attention_params *p, const struct mo_att
     const int64_t row = r->key_blocks * 16;
     halve_rows(p->unit, q, w->q.row, w->depth, n, MO_QUERY_ROWS, rows, r->depth_bytes);
     for (int64_t block = 0; block < r->key_blocks; block += 2) {
-        const int blocks =
-            multiply(p, rows, r->depth_bytes, scratch + r->keys, block, r->key_blocks, sums);
+        const int blocks = multiply(p, rows, r->depth_bytes, scratch + r->keys, block, r->key_blocks, sums);
         for (int b = 0; b < blocks; b++)
             for (int64_t i = 0; i < n; i++)
                 memcpy(scores + i * row + (block + b) * 16, sums_of(sums, b, i), 64);

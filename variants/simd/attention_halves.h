@@ -21,7 +21,8 @@ static inline struct mo_attention_room mo_attention_room_of(const struct mo_atte
                                   .key_blocks = (w->keys + 15) / 16,
                                   .width_blocks = (w->width + 15) / 16};
     const int64_t widest = r.depth_bytes > r.width_bytes ? r.depth_bytes : r.width_bytes;
-    const int64_t longest = (w->keys + 31) / 32 * 32 > MO_QUERY_ROWS ? (w->keys + 31) / 32 * 32 : MO_QUERY_ROWS;
+    const int64_t longest =
+        (w->keys + 31) / 32 * 32 > MO_QUERY_ROWS ? (w->keys + 31) / 32 * 32 : MO_QUERY_ROWS;
     r.values = r.keys + r.key_blocks * r.depth_bytes * 16;
     r.rows = r.values + r.width_blocks * r.key_bytes * 16;
     r.weights = r.rows + longest * widest;

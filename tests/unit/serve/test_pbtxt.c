@@ -115,7 +115,8 @@ static void test_settings_are_read(void **state) {
         "string_value: "
         "\"1.5\" } } parameters { key: \"class\" value { string_value: \"best-effort\" } } parameters { key: "
         "\"priority\" value { string_value: \"-3\" } } parameters { key: \"cores\" value { string_value: "
-        "\"2\" } } parameters { key: \"weight\" value { string_value: \"2.5\" } }",
+        "\"2\" } } parameters { key: \"weight\" value { string_value: \"2.5\" } } "
+        "parameters { key: \"precision\" value { string_value: \"bf16\" } }",
         &l);
     assert_string_equal(l.text, "");
     assert_int_equal(s.qos_ns, 1500000);
@@ -123,6 +124,7 @@ static void test_settings_are_read(void **state) {
     assert_int_equal(s.priority, -3);
     assert_int_equal(s.cores, 2);
     assert_true(s.weight == 2.5);
+    assert_int_equal(s.precision, MOIRE_PRECISION_BF16);
     assert_int_equal(s.max_batch, 8);
     for (int level = 0; level <= 3; level++) {
         const struct ms_queue_policy *p = &s.policy[level];
@@ -161,7 +163,8 @@ static void test_every_fault_of_the_settings_is_said(void **state) {
                                          "qos_ms is 'soon'",
                                          "class is 'gold'",
                                          "weight is '-2'",
-                                         "cores is 'two'"};
+                                         "cores is 'two'",
+                                         "precision is 'half'"};
     struct lines l;
     struct ms_settings s = settings(
         "nmae: 1 name: \"other\" backend: \"python\" sequence_batching { } max_batch_size: -1 "
@@ -171,7 +174,8 @@ static void test_every_fault_of_the_settings_is_said(void **state) {
         "priority_levels: 2 default_priority_level: 3 default_queue_policy { timeout_action: WAIT } } "
         "parameters { key: \"qos_ms\" value { string_value: \"soon\" } } parameters { key: \"class\" value { "
         "string_value: \"gold\" } } parameters { key: \"weight\" value { string_value: \"-2\" } } "
-        "parameters { key: \"cores\" value { string_value: \"two\" } }",
+        "parameters { key: \"cores\" value { string_value: \"two\" } } "
+        "parameters { key: \"precision\" value { string_value: \"half\" } }",
         &l);
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
         if (!strstr(l.text, wanted[i])) print_message("not said: %s\n%s", wanted[i], l.text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * settle.c - sums of floats, 16 channels of a pixel at a time, to outputs; see variants/requant.h. */
+ * write_floats.c - sums of floats, 16 channels of a pixel at a time, to outputs; see variants/requant.h. */
 #include <math.h>
 #include "variants/simd/math.h"
 #include "variants/simd/simd.h"

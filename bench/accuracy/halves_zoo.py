@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""halves_zoo.py - how far a precision takes the networks of the zoo from their answers in float32.
+
+Every network runs on the same generated inputs, once in each precision.  A line an output: the largest difference as a
+part of the output's range, the cosine, and whether the largest element is the same one.
+
+    .venv/bin/python bench/accuracy/halves_zoo.py --precision bf16 resnet50 mobilenet-v2
+    .venv/bin/python bench/accuracy/halves_zoo.py                       # all of the zoo
+"""
+import argparse
+import os
+import subprocess
+import tempfile
+
+import numpy
+
+
+def outputs_of(args, model, precision, seed):
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run([args.moire, "run", model, "--precision", precision, "--seed", str(seed), "--output-dir", folder,
+                        *[word for shape in args.shape for word in ("--shape", shape)]],
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return {name: numpy.load(os.path.join(folder, name)) for name in sorted(os.listdir(folder))
+                if name.endswith(".npy")}
+
+
+def compare(a, b):
+    a, b = a.astype(numpy.float64).ravel(), b.astype(numpy.float64).ravel()
+    width = a.max() - a.min()
+    norm = numpy.linalg.norm(a) * numpy.linalg.norm(b)
+    return (numpy.abs(a - b).max() / width if width else 0.0, a @ b / norm if norm else 1.0, a.argmax() == b.argmax())
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
+    parser.add_argument("models", nargs="*", help="names of the zoo or files; all of the zoo where none is given")
+    parser.add_argument("--precision", default="bf16")
+    parser.add_argument("--moire", default="build/moire")
+    parser.add_argument("--shape", action="append", default=[], help="as of moire run")
+    parser.add_argument("--seeds", type=int, default=3)
+    args = parser.parse_args()
+    models = args.models or [line.split()[0] for line in subprocess.run(
+        [args.moire, "zoo", "list"], check=True, capture_output=True, text=True).stdout.splitlines()[1:] if line.strip()]
+    print("| model | output | largest difference / range | cosine | same largest element |\n|---|---|---|---|---|")
+    for model in models:
+        found = {}
+        for seed in range(1, args.seeds + 1):
+            plain, rounded = (outputs_of(args, model, p, seed) for p in ("fp32", args.precision))
+            for name, a in plain.items():
+                found.setdefault(name, []).append(compare(a, rounded[name]))
+        for name, rows in found.items():
+            print(f"| {model} | {name[:-4]} | {max(r[0] for r in rows):.4f} | {min(r[1] for r in rows):.6f} | "
+                  f"{sum(bool(r[2]) for r in rows)} of {len(rows)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
