@@ -34,7 +34,8 @@ static const char *check_shape(const struct mo_family *family, const struct conv
     unsigned need = in == MO_PLAIN ? MO_CAN_ENTER : MO_CAN_C16;
     if (!(family->layouts(c.graph, c.node) & need)) fail_msg("%s: not taken", conv_case_text(shape));
     for (int isa = mo_isa_next(-1); isa < MO_ISA_COUNT; isa = mo_isa_next(isa)) {
-        struct mo_binder binder = {&c.env, mo_region_create(&c.env), (enum mo_isa)isa, c.graph};
+        struct mo_binder binder = {
+            .env = &c.env, .region = mo_region_create(&c.env), .isa = (enum mo_isa)isa, .graph = c.graph};
         struct mo_step step = {.node = c.node};
         moire_error err = {0};
         if (family->bind(&binder, c.node, &step, &err))
