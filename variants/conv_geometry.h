@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * conv_geometry.h - the geometry of a convolution layer, read once from a node; and packed weights.
  *
- * Groups whose channel counts are no multiples of 16 are merged, `merge` at a time, into groups that are: the
- * merged weights are block-diagonal with zeros between.  `groups`, `cg` and `og` are those after merging. */
+ * Groups whose channel counts are no multiples of 16 are merged, `merge` at a time, into groups that are, or
+ * into one: the merged weights are block-diagonal with zeros between.  `groups`, `cg` and `og` are those
+ * after merging. */
 #ifndef MO_CONV_H
 #define MO_CONV_H
 #include "runtime/ops/qconv.h"
