@@ -44,7 +44,8 @@ DOTS     := avx512vnni avxvnni avx2pairs
 ISA_avx512vnni := $(ISA_avx512) -mavx512vnni
 ISA_avxvnni := $(ISA_avx2) -mavxvnni
 ISA_avx2pairs := $(ISA_avx2)
-ISA_amx  := $(ISA_avx512) -mavx512bf16 -mamx-tile -mamx-int8 -mamx-bf16
+ISA_bf16 := $(ISA_avx512) -mavx512bf16
+ISA_amx  := $(ISA_bf16) -mamx-tile -mamx-int8 -mamx-bf16
 endif
 ifeq ($(ARCH),aarch64)
 ISAS     += neon
@@ -93,6 +94,7 @@ $(B)/obj/$(1)/%.o: %.c
 endef
 $(foreach i,$(ISAS),$(eval $(call simd_rule,$(i))))
 $(B)/obj/variants/matrix/matrix_amx.o: CFLAGS += -O3 $(ISA_amx)
+$(B)/obj/variants/matrix/matrix_gather.o $(B)/obj/variants/matrix/matrix_vectors.o: CFLAGS += -O3 $(ISA_bf16)
 
 # --- products ------------------------------------------------------------------------------------------
 $(B)/libmoire.a: $(LIB_OBJ)

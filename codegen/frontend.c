@@ -96,9 +96,11 @@ int mo_prepare(struct mo_graph *g, const struct mo_frontend_options *options, mo
     bool small = wanted == MOIRE_PRECISION_INT8 || (wanted != MOIRE_PRECISION_FP32 && mo_isa_has_dot());
     g->keeps_small = small && !bare;
     int rc = mo_widen_halves(g, err);
-    const bool halves = wanted == MOIRE_PRECISION_BF16 || (wanted == MOIRE_PRECISION_AUTO && g->n_halves);
-    const bool fast = options->any_unit || mo_matrix_of(mo_isa_detect(), MO_MATRIX_HALVES);
-    g->halves = halves && !bare && !g->exact && fast;
+    const struct mo_matrix_unit *unit = mo_matrix_of(mo_isa_detect(), MO_MATRIX_HALVES);
+    const bool asked = wanted == MOIRE_PRECISION_BF16,
+               own = wanted == MOIRE_PRECISION_AUTO && g->n_halves && unit && !unit->vectors;
+    g->halves = (asked || own) && !bare && !g->exact && (options->any_unit || unit);
+    g->halves_by_vectors = g->halves && !options->any_unit && unit->vectors;
     if (wanted == MOIRE_PRECISION_BF16 && !bare && !g->halves)
         mo_log(g->env, MOIRE_LOG_WARN, "%.150s: layers compute in float32: %s", g->name,
                g->exact ? "the model is loaded as exact" : "this processor has no fast products of bfloat16");

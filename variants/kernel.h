@@ -113,9 +113,10 @@ enum {
     MO_CAN_LEAVE = 8  /* C16 in, plain out */
 };
 
-/* Which matrix unit kernels use (variants/matrix/matrix.h): this machine's, if it has one; none; or the model
- * of one in C, on any machine: slow, for tests. */
-enum mo_units { MO_UNITS_OWN, MO_UNITS_NONE, MO_UNITS_MODEL };
+/* Which matrix unit kernels use (variants/matrix/matrix.h): this machine's, if it has one; none; or, for
+ * tests, the model of one in C on any machine, and vectors in place of one where the processor has the
+ * instruction. */
+enum mo_units { MO_UNITS_OWN, MO_UNITS_NONE, MO_UNITS_MODEL, MO_UNITS_VECTORS };
 
 /* What bind() may use: memory that lives as long as the plan, and packed weights found by key. */
 struct mo_binder {

@@ -137,9 +137,10 @@ struct mo_graph {
     const char **meta_key, **meta_value;
     int n_outside; /* files beside the model that hold contents of tensors, relative to its folder */
     const char **outside;
-    bool keeps_small; /* constant filters of 8 bits are left to the passes, not folded */
-    bool halves;      /* products of floats may be of bfloat16 numbers, added in float32 */
-    int n_halves;     /* constants that the model holds in half precision and that are float32 here */
+    bool keeps_small;       /* constant filters of 8 bits are left to the passes, not folded */
+    bool halves;            /* products of floats may be of bfloat16 numbers, added in float32 */
+    bool halves_by_vectors; /* of those, not where Winograd's algorithm is faster */
+    int n_halves;           /* constants that the model holds in half precision and that are float32 here */
     struct mo_packed_places *packed; /* where binders put or find packed weights; NULL: in new memory */
 };
 

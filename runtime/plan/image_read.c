@@ -229,6 +229,7 @@ static void get_graph(struct reader *r) {
     g->opset = (int)get_between(r, 0, INT32_MAX);
     g->exact = get_between(r, 0, 1);
     g->halves = get_between(r, 0, 1);
+    g->halves_by_vectors = get_between(r, 0, 1);
     int n = get_count(r, sizeof(int64_t));
     bool *elided = room(r, (size_t)n, sizeof *elided);
     for (int i = 0; i < n && !r->bad; i++)

@@ -129,8 +129,7 @@ static int bind_matrix(const struct mo_binder *binder, const struct mo_node *nod
     set_requant(&small->requant, q, &node->fuse, true);
     int rc = mo_matrix_walk_plan(binder, node, c, NULL, &shape, unit, small, step, err);
     step->packing = MO_PACK_MATRIX_BYTES;
-    static const char *const names[2][2] = {{"qconv amx", "qconv model"}, {"qgemm amx", "qgemm model"}};
-    step->kernel = names[c->rows][unit == &mo_matrix_model];
+    step->kernel = (c->rows ? unit->gemm : unit->conv)[MO_MATRIX_BYTES];
     if (!rc)
         rc = mo_pack_small(step->packing, binder->graph, node, binder->region, &step->weights, &sums, err);
     if (rc) return rc;

@@ -60,7 +60,8 @@ typedef void mo_narrow_fn(float lo, float hi, const float *sums, int64_t pixels,
                           char *y);
 
 struct mo_matrix_unit {
-    const char *name;
+    const char *conv[MO_MATRIX_TYPES], *gemm[MO_MATRIX_TYPES]; /* names of kernels on it */
+    bool vectors;        /* no unit in truth: no faster than Winograd's algorithm on those of float32 */
     void (*begin)(void); /* by every thread, before its jobs and after them */
     void (*end)(void);
     mo_matrix_fn *run[MO_MATRIX_TYPES];
@@ -70,9 +71,10 @@ struct mo_matrix_unit {
     mo_gather_fn *gather_small; /* blocks that are bfloat16 already */
     mo_narrow_fn *narrow;
 };
-extern const struct mo_matrix_unit mo_matrix_amx, mo_matrix_model;
+extern const struct mo_matrix_unit mo_matrix_amx, mo_matrix_vectors, mo_matrix_model;
 
-/* The unit that a machine of this level has for the type, and may use; else NULL. */
+/* The unit that a machine of this level has for the type, and may use; else NULL.  Of bfloat16, vectors where
+ * they are faster than those of float32. */
 const struct mo_matrix_unit *mo_matrix_of(enum mo_isa isa, enum mo_matrix_type type);
 
 /* The one that a binder's kernels use, or NULL. */

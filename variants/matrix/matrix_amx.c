@@ -3,7 +3,7 @@
  *
  * Compiled with the unit's flags; called only where mo_matrix_of() found it.  Eight tiles: four of sums, two
  * of positions, two of weights.  Loads bring two of each for four products, which take 16 cycles each. */
-#include "variants/matrix/matrix.h"
+#include "variants/matrix/matrix_gather.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
@@ -95,146 +95,15 @@ static void run_halves(const struct mo_matrix_job *job, int tiles, int blocks) {
     run(job, true, tiles, blocks);
 }
 
-static inline __m128i block_of(const char *p) {
-    return _mm_loadu_si128((const __m128i *)p);
-}
-
-/* Four blocks that lie apart, in one vector. */
-static inline __m512i four_blocks(const char *p, int64_t plane) {
-    __m512i all = _mm512_castsi128_si512(block_of(p));
-    all = _mm512_inserti32x4(all, block_of(p + plane), 1);
-    all = _mm512_inserti32x4(all, block_of(p + 2 * plane), 2);
-    return _mm512_inserti32x4(all, block_of(p + 3 * plane), 3);
-}
-
-static void gather_bytes(const struct mo_gather *g) {
-    const char *from = g->from;
-    char *to = g->to;
-    if (g->planes == 4 && g->plane == 16) {
-        for (int64_t i = 0; i < g->n; i++, from += g->pixel, to += 64)
-            _mm512_storeu_si512(to, _mm512_loadu_si512(from));
-        return;
-    }
-    if (g->planes == 4) {
-        for (int64_t i = 0; i < g->n; i++, from += g->pixel, to += 64)
-            _mm512_storeu_si512(to, four_blocks(from, g->plane));
-        return;
-    }
-    for (int64_t i = 0; i < g->n; i++, from += g->pixel, to += g->width) {
-        for (int k = 0; k < g->width / 16; k++) {
-            __m128i x = k < g->planes ? block_of(from + k * g->plane) : _mm_setzero_si128();
-            _mm_storeu_si128((__m128i *)(to + k * 16), x);
-        }
-    }
-}
-
-static inline void store_halves(char *to, __m512 low, __m512 high) {
-    _mm512_storeu_si512(to, (__m512i)_mm512_cvtne2ps_pbh(high, low));
-}
-
-/* Two whole blocks. */
-static inline __attribute__((always_inline)) void gather_two(const struct mo_gather *g, const bool gated) {
-    const char *from = g->from;
-    char *to = g->to;
-    const __m512 f0 = gated ? _mm512_loadu_ps(g->gate) : _mm512_setzero_ps();
-    const __m512 f1 = gated ? _mm512_loadu_ps(g->gate + 16) : _mm512_setzero_ps();
-    for (int64_t i = 0; i < g->n; i++, from += g->pixel, to += 64) {
-        const __m512 x0 = _mm512_loadu_ps(from), x1 = _mm512_loadu_ps(from + g->plane);
-        store_halves(to, gated ? _mm512_mul_ps(x0, f0) : x0, gated ? _mm512_mul_ps(x1, f1) : x1);
-    }
-}
-
-static void gather_halves(const struct mo_gather *g) {
-    const __mmask16 last = (__mmask16)((1u << g->lanes) - 1);
-    const char *from = g->from;
-    char *to = g->to;
-    if (g->planes == 2 && g->lanes == 16) {
-        if (g->gate)
-            gather_two(g, true);
-        else
-            gather_two(g, false);
-        return;
-    }
-    for (int64_t i = 0; i < g->n; i++, from += g->pixel, to += g->width)
-        for (int k = 0; k < g->width / 32; k++) {
-            const __mmask16 there = k + 1 < g->planes ? 0xffff : k < g->planes ? last : 0;
-            __m512 x = _mm512_maskz_loadu_ps(there, from + k * g->plane);
-            if (g->gate) x = _mm512_mul_ps(x, _mm512_maskz_loadu_ps(there, g->gate + k * 16));
-            _mm256_storeu_si256((__m256i *)(to + k * 32), (__m256i)_mm512_cvtneps_pbh(x));
-        }
-}
-
-static inline __m256i half_block(const char *p) {
-    return _mm256_loadu_si256((const __m256i *)p);
-}
-
-static inline __m512 widened(__m256i halves) {
-    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
-}
-
-static inline __m256i gated(__m256i halves, const float *gate) {
-    return (__m256i)_mm512_cvtneps_pbh(_mm512_mul_ps(widened(halves), _mm512_loadu_ps(gate)));
-}
-
-static void gather_small(const struct mo_gather *g) {
-    const char *from = g->from;
-    char *to = g->to;
-    if (g->planes == 2 && !g->gate) {
-        for (int64_t i = 0; i < g->n; i++, from += g->pixel, to += 64) {
-            const __m512i low = _mm512_castsi256_si512(half_block(from));
-            _mm512_storeu_si512(to, _mm512_inserti64x4(low, half_block(from + g->plane), 1));
-        }
-        return;
-    }
-    for (int64_t i = 0; i < g->n; i++, from += g->pixel, to += g->width)
-        for (int k = 0; k < g->width / 32; k++) {
-            __m256i x = k < g->planes ? half_block(from + k * g->plane) : _mm256_setzero_si256();
-            if (g->gate && k < g->planes) x = gated(x, g->gate + k * 16);
-            _mm256_storeu_si256((__m256i *)(to + k * 32), x);
-        }
-}
-
-static void narrow(float lo, float hi, const float *sums, int64_t pixels, const char *residual, char *y) {
-    const __m512 low = _mm512_set1_ps(lo), high = _mm512_set1_ps(hi);
-    for (int64_t i = 0; i < pixels; i++) {
-        __m512 v = _mm512_loadu_ps(sums + i * 16);
-        if (residual) v = _mm512_add_ps(v, widened(half_block(residual + i * 32)));
-        v = _mm512_min_ps(high, _mm512_max_ps(low, v)); /* of a NaN the second operand is left */
-        _mm256_storeu_si256((__m256i *)(y + i * 32), (__m256i)_mm512_cvtneps_pbh(v));
-    }
-}
-
-static void gather_narrow_bytes(const struct mo_gather *g) {
-    for (int64_t i = 0; i < g->n; i++)
-        memcpy(g->to + i * g->width, g->from + i * g->pixel, 4);
-}
-
-/* Channels of four pixels of floats, side by side. */
-static void gather_narrow_halves(const struct mo_gather *g) {
-    const __m128 none = _mm_setzero_ps();
-    int64_t i = 0;
-    for (; g->pixel == 4 && i + 4 <= g->n; i += 4) {
-        __m128 c[4];
-        for (int k = 0; k < 4; k++)
-            c[k] = k < g->planes ? _mm_loadu_ps((const float *)(g->from + k * g->plane) + i) : none;
-        _MM_TRANSPOSE4_PS(c[0], c[1], c[2], c[3]);
-        for (int k = 0; k < 4; k++)
-            _mm_storel_epi64((__m128i *)(g->to + (i + k) * g->width), (__m128i)_mm_cvtneps_pbh(c[k]));
-    }
-    for (; i < g->n; i++) {
-        float x[4] = {0};
-        for (int k = 0; k < g->planes; k++)
-            memcpy(&x[k], g->from + i * g->pixel + k * g->plane, 4);
-        _mm_storel_epi64((__m128i *)(g->to + i * g->width), (__m128i)_mm_cvtneps_pbh(_mm_loadu_ps(x)));
-    }
-}
-
-const struct mo_matrix_unit mo_matrix_amx = {"amx",
-                                             begin,
-                                             end,
-                                             {run_bytes, run_halves},
-                                             {gather_bytes, gather_halves},
-                                             {gather_narrow_bytes, gather_narrow_halves},
-                                             gather_small,
-                                             narrow};
+const struct mo_matrix_unit mo_matrix_amx = {
+    .conv = {"qconv amx", "conv bf16 amx"},
+    .gemm = {"qgemm amx", "gemm bf16 amx"},
+    .begin = begin,
+    .end = end,
+    .run = {run_bytes, run_halves},
+    .gather = {mo_matrix_gather_bytes, mo_matrix_gather_halves},
+    .gather_narrow = {mo_matrix_gather_narrow_bytes, mo_matrix_gather_narrow_halves},
+    .gather_small = mo_matrix_gather_small,
+    .narrow = mo_matrix_narrow_pixels,
+};
 #endif

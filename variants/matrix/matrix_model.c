@@ -117,11 +117,14 @@ static void gather_narrow_halves(const struct mo_gather *g) {
         }
 }
 
-const struct mo_matrix_unit mo_matrix_model = {"model",
-                                               nothing,
-                                               nothing,
-                                               {run_bytes, run_halves},
-                                               {gather_bytes, gather_halves},
-                                               {gather_narrow_bytes, gather_narrow_halves},
-                                               gather_small,
-                                               narrow};
+const struct mo_matrix_unit mo_matrix_model = {
+    .conv = {"qconv model", "conv bf16 model"},
+    .gemm = {"qgemm model", "gemm bf16 model"},
+    .begin = nothing,
+    .end = nothing,
+    .run = {run_bytes, run_halves},
+    .gather = {gather_bytes, gather_halves},
+    .gather_narrow = {gather_narrow_bytes, gather_narrow_halves},
+    .gather_small = gather_small,
+    .narrow = narrow,
+};

@@ -135,7 +135,7 @@ static moire_tensor input_of(struct ob *b) {
 }
 
 /* Every unit that there is; a machine without one computes in float32, by its vectors. */
-static const enum mo_units all_units[] = {MO_UNITS_OWN, MO_UNITS_MODEL, MO_UNITS_NONE};
+static const enum mo_units all_units[] = {MO_UNITS_OWN, MO_UNITS_MODEL, MO_UNITS_VECTORS, MO_UNITS_NONE};
 enum { N_UNITS = sizeof all_units / sizeof *all_units };
 
 /* A residual is rounded in memory.  Vectors may go by Winograd's algorithm, which rounds. */
