@@ -106,7 +106,8 @@ void mo_matrix_gather_small(const struct mo_gather *g) {
         }
 }
 
-void mo_matrix_narrow_pixels(float lo, float hi, const float *sums, int64_t pixels, const char *residual, char *y) {
+void mo_matrix_narrow_pixels(float lo, float hi, const float *sums, int64_t pixels, const char *residual,
+                             char *y) {
     const __m512 low = _mm512_set1_ps(lo), high = _mm512_set1_ps(hi);
     for (int64_t i = 0; i < pixels; i++) {
         __m512 v = _mm512_loadu_ps(sums + i * 16);

@@ -11,8 +11,7 @@
 
 enum { POSITIONS = 8, PAIRS = MO_MATRIX_STEP / 4 };
 
-static void nothing(void) {
-}
+static void nothing(void) {}
 
 static inline __attribute__((always_inline)) __m512bh weights(const char *b) {
     return (__m512bh)_mm512_loadu_si512(b);
@@ -35,7 +34,8 @@ static inline __attribute__((always_inline)) void body(const struct mo_matrix_jo
     for (int64_t i = 0; i < job->n_steps; i++, b += blocks * MO_MATRIX_TILE) {
         const char *at = a + job->steps[i];
         for (int r = 0; r < PAIRS; r++, at += 4) {
-            const __m512bh w0 = weights(b + r * 64), w1 = blocks == 2 ? weights(b + MO_MATRIX_TILE + r * 64) : w0;
+            const __m512bh w0 = weights(b + r * 64),
+                           w1 = blocks == 2 ? weights(b + MO_MATRIX_TILE + r * 64) : w0;
 #pragma GCC unroll 8
             for (int p = 0; p < POSITIONS; p++) {
                 const __m512bh x = pair_at(at + p * row);

@@ -72,13 +72,13 @@ static void integers(struct ob *b) {
     ob_output(b, "y");
 }
 
-/* Three groups of 12 channels fill no blocks of 16 together. */
+/* 65 groups of 12 channels fill no blocks of 16 together, and are too many to be one. */
 static void grouped(struct ob *b) {
-    ob_input(b, "x", MOIRE_F32, "1,36,14,14");
-    ob_random(b, "w", "36,12,3,3");
-    ob_random(b, "v", "36,36,1,1");
+    ob_input(b, "x", MOIRE_F32, "1,780,7,7");
+    ob_random(b, "w", "780,12,3,3");
+    ob_random(b, "v", "36,780,1,1");
     ob_node(b, "Conv", "x w", "a");
-    ob_int(b, "group", 3);
+    ob_int(b, "group", 65);
     ob_node(b, "Conv", "a v", "y");
     ob_output(b, "y");
 }
