@@ -16,6 +16,7 @@
 #include "tools/moire/verb.h"
 #include "tools/moire/verify/doubt.h"
 #include "tools/moire/verify/ways.h"
+#include "variants/matrix/matrix.h"
 #include "variants/store.h"
 
 static const char about[] = "Lists every operator with its version, and names those that are missing.\n";
@@ -147,11 +148,23 @@ static void note_doubt(struct findings *f, const char *output, const moire_tenso
     json_array_append_new(f->doubts, json_pack("{s:s, s:s}", "output", output, "why", why));
 }
 
+/* Whether layers may compute with bfloat16; of a graph before the passes. */
+static bool computes_halves(const struct mo_frontend_options *front, const struct mo_graph *g) {
+    const struct mo_matrix_unit *unit = mo_matrix_of(mo_isa_detect(), MO_MATRIX_HALVES);
+    const bool own = front->precision == MOIRE_PRECISION_AUTO && g->n_halves && unit && !unit->vectors;
+    return unit && !front->exact && (own || front->precision == MOIRE_PRECISION_BF16);
+}
+
 /* Where numbers are rounded to 8 bits within the model, a sum that lies between two steps may go either way,
- * and what follows differs by as much: a few steps of the 255 of a range. */
-static double tolerance_of(const struct findings *f, const struct mo_graph *g) {
+ * and what follows differs by as much: a few steps of the 255 of a range.  bfloat16 has 8 bits, too. */
+static double tolerance_of(const struct findings *f, const struct mo_frontend_options *front,
+                           const struct mo_graph *g) {
     enum { STEPS = 8 };
-    const double rounded = STEPS / 255.0;
+    const double rounded = STEPS / 255.0, halves = 0.02;
+    if (computes_halves(front, g) && f->o->tolerance < halves) {
+        fprintf(stderr, "moire check-model: layers are of bfloat16: %.2f of a range are allowed\n", halves);
+        return halves;
+    }
     for (int i = 0; i < g->n_nodes; i++) {
         const char *op = g->nodes[i]->op_type;
         bool rounds = strstr(op, "QuantizeLinear") || !strncmp(op, "QLinear", 7);
@@ -260,7 +273,7 @@ static int run_verify(struct findings *f, const struct mo_frontend_options *fron
     if (!rc && g->n_inputs > MO_DATASET_PORTS) rc = mo_fail(err, MOIRE_ELIMIT, "too many inputs");
     if (!rc) rc = fill_inputs(f->env, g, f->o->seed, in, err);
     if (!rc && f->o->store) rc = mo_path_open_store(f->env, f->o->store, &store, err);
-    if (!rc) rc = verify(f, in, g->n_inputs, data, front, tolerance_of(f, g), store, err);
+    if (!rc) rc = verify(f, in, g->n_inputs, data, front, tolerance_of(f, front, g), store, err);
     mo_store_close(store);
     mo_way_free(f->env, in, MO_DATASET_PORTS);
     mo_graph_destroy(g);
