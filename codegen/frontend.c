@@ -90,17 +90,22 @@ static int check_operands(const struct mo_graph *g, moire_error *err) {
     return MOIRE_OK;
 }
 
+const struct mo_matrix_unit *mo_halves_unit(const struct mo_frontend_options *o, const struct mo_graph *g) {
+    const struct mo_matrix_unit *unit =
+        o->any_unit ? &mo_matrix_model : mo_matrix_of(mo_isa_detect(), MO_MATRIX_HALVES);
+    const bool own = o->precision == MOIRE_PRECISION_AUTO && g->n_halves && unit && !unit->vectors;
+    return !g->exact && (own || o->precision == MOIRE_PRECISION_BF16) ? unit : NULL;
+}
+
 int mo_prepare(struct mo_graph *g, const struct mo_frontend_options *options, moire_error *err) {
     const enum moire_precision wanted = options->precision;
     const bool bare = options->no_passes || options->no_layout;
     bool small = wanted == MOIRE_PRECISION_INT8 || (wanted != MOIRE_PRECISION_FP32 && mo_isa_has_dot());
     g->keeps_small = small && !bare;
     int rc = mo_widen_halves(g, err);
-    const struct mo_matrix_unit *unit = mo_matrix_of(mo_isa_detect(), MO_MATRIX_HALVES);
-    const bool asked = wanted == MOIRE_PRECISION_BF16,
-               own = wanted == MOIRE_PRECISION_AUTO && g->n_halves && unit && !unit->vectors;
-    g->halves = (asked || own) && !bare && !g->exact && (options->any_unit || unit);
-    g->halves_by_vectors = g->halves && !options->any_unit && unit->vectors;
+    const struct mo_matrix_unit *unit = bare ? NULL : mo_halves_unit(options, g);
+    g->halves = unit;
+    g->halves_by_vectors = unit && unit->vectors;
     if (wanted == MOIRE_PRECISION_BF16 && !bare && !g->halves)
         mo_log(g->env, MOIRE_LOG_WARN, "%.150s: layers compute in float32: %s", g->name,
                g->exact ? "the model is loaded as exact" : "this processor has no fast products of bfloat16");

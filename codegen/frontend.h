@@ -20,9 +20,8 @@ struct mo_frontend_options {
     bool no_passes;   /* only import, inference and folding (what `inspect` shows as "before") */
     bool no_layout;   /* all passes but those of this machine's kernels: layouts, small integers */
     enum moire_precision precision;
-    bool
-        any_unit; /* layers of bfloat16 where they are asked for, whether or not this machine is fast at it */
-    bool exact;   /* of the graph: see moire_tenant_config.exact */
+    bool any_unit; /* layers of bfloat16 where they are asked for, on machines that are not fast at it, too */
+    bool exact;    /* of the graph: see moire_tenant_config.exact */
     struct mo_frontend_share *share; /* NULL: the graph has all that it needs itself */
 };
 
@@ -31,6 +30,12 @@ enum moire_precision mo_precision_of(const char *name);
 /* "int8" where layers of a prepared graph compute with 8-bit numbers, "bf16" where they may with bfloat16,
  * else "fp32". */
 const char *mo_precision_used(const struct mo_graph *g);
+
+/* What multiplies bfloat16 where layers of the graph compute with it, its halves widened; NULL: none does.
+ * Options as the model is loaded with. */
+struct mo_matrix_unit;
+const struct mo_matrix_unit *mo_halves_unit(const struct mo_frontend_options *options,
+                                            const struct mo_graph *graph);
 
 /* Reads and prepares `path`.  Errors name file, node, operator and what to do. */
 int mo_frontend_load(const struct mo_env *env, const char *path, const struct mo_frontend_options *options,

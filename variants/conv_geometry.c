@@ -110,6 +110,9 @@ bool mo_conv_read(const struct mo_graph *graph, const struct mo_node *node, stru
     c->gate = node->fuse.gated ? mo_node_in(graph, node, MO_GATE_IN) : NULL;
     if (node->fuse.gated && !gates(c->gate, c->x, c->weights)) return false;
     if (!read_sizes(node, c)) return false;
+    /* zeros between groups are no products of the operator: an infinity of another group makes a NaN of them
+     */
+    if (graph->exact && c->merge > 1 && (c->cg % 16 || c->og % 16)) return false;
     return !c->bias || mo_shape_count(&c->bias->shape) == c->o;
 }
 

@@ -118,12 +118,16 @@ enum {
  * instruction. */
 enum mo_units { MO_UNITS_OWN, MO_UNITS_NONE, MO_UNITS_MODEL, MO_UNITS_VECTORS };
 
+/* What a matrix unit multiplies: uint8 by int8 into int32, or bfloat16 by bfloat16 into float32. */
+enum mo_matrix_type { MO_MATRIX_BYTES, MO_MATRIX_HALVES, MO_MATRIX_TYPES };
+struct mo_matrix_unit;
+
 /* What bind() may use: memory that lives as long as the plan, and packed weights found by key. */
 struct mo_binder {
     const struct mo_env *env;
     struct mo_region *region; /* of the plan: params, packed weights */
     enum mo_isa isa;
-    enum mo_units units;
+    const struct mo_matrix_unit *unit[MO_MATRIX_TYPES]; /* NULL: none */
     const struct mo_graph *graph;
 };
 

@@ -2,7 +2,15 @@
  * requant.h - from the sums of a layer of 8-bit numbers to its output, 16 channels of a pixel at a time. */
 #ifndef MO_REQUANT_H
 #define MO_REQUANT_H
+#include <math.h>
 #include "runtime/graph/graph.h"
+
+/* Whether an activation is none but bounds, and these: -inf, inf for none. */
+static inline bool mo_fuse_bounds(const struct mo_fuse *fuse, float *lo, float *hi) {
+    *lo = fuse->act == MO_ACT_RELU ? 0 : fuse->act == MO_ACT_CLIP ? fuse->a : -INFINITY;
+    *hi = fuse->act == MO_ACT_CLIP ? fuse->b : INFINITY;
+    return fuse->act == MO_ACT_NONE || fuse->act == MO_ACT_RELU || fuse->act == MO_ACT_CLIP;
+}
 
 /* With sum s of channel o:  v = act(s * factor[o] + bias[o]),  y = v * steps, clamped into [lo, hi], rounded
  * to even, + zero.  Where the activation is none, relu or a clip it is part of [lo, hi], and factor and bias
@@ -23,8 +31,8 @@ typedef void mo_requantize_fn(const struct mo_requant *q, const void *sums, cons
 /* From sums of floats to outputs, in place of a requantization: y = act(sum + residual), or with
  * fuse->residual_last act(sum) + residual.  Pixels of `lanes` (at most 16) floats, which lie so many bytes
  * apart; of sums, 64.  Sums do not stay. */
-typedef void mo_settle_fn(const struct mo_fuse *fuse, float *sums, int64_t pixels, int lanes,
-                          const char *residual, int64_t residual_pixel, char *y, int64_t y_pixel);
+typedef void mo_write_floats_fn(const struct mo_fuse *fuse, float *sums, int64_t pixels, int lanes,
+                                const char *residual, int64_t residual_pixel, char *y, int64_t y_pixel);
 /* A row of pixels of 16 bytes: `before` that are filled, n copied, `after` filled. */
 typedef void mo_copy_pixels_fn(char *to, const char *from, int64_t before, int64_t n, int64_t after,
                                int fill);

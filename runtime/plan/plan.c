@@ -7,6 +7,7 @@
 #include "runtime/plan/plan_impl.h"
 #include "runtime/plan/versions.h"
 #include "variants/conv_geometry.h"
+#include "variants/matrix/matrix.h"
 #include "variants/packed.h"
 #include "variants/store.h"
 
@@ -88,14 +89,10 @@ static void specialise(struct mo_plan *plan, const struct mo_plan_options *optio
     if (!options->variant) mo_plan_versions(plan, options, signature, step);
 }
 
-static int bind_step(struct mo_plan *plan, const struct mo_plan_options *options, int k, moire_error *err) {
+static int bind_step(struct mo_plan *plan, const struct mo_plan_options *options,
+                     const struct mo_binder *binder, int k, moire_error *err) {
     struct mo_step *step = &plan->steps[k];
     const struct mo_node *node = plan->graph->nodes[k];
-    struct mo_binder binder = {.env = plan->env,
-                               .region = plan->region,
-                               .isa = options->isa,
-                               .units = options->units,
-                               .graph = plan->graph};
     bool dynamic = step->dynamic;
     step->node = node;
     step->units = 1;
@@ -106,7 +103,7 @@ static int bind_step(struct mo_plan *plan, const struct mo_plan_options *options
         return MOIRE_OK;
     }
     if (!dynamic && !options->reference_only) {
-        int rc = mo_bind_generic(&binder, node, step, err);
+        int rc = mo_bind_generic(binder, node, step, err);
         if (rc && rc != MOIRE_EUNSUPPORTED) return rc;
     }
     if (!step->run) {
@@ -137,8 +134,12 @@ static int fill(struct mo_plan *plan, const struct mo_plan_options *options, moi
     int rc = mark_dynamic(plan, err);
     if (!rc) rc = mo_plan_memory(plan, err);
     size_t before = mo_region_bytes(plan->region);
+    struct mo_binder binder = {
+        .env = plan->env, .region = plan->region, .isa = options->isa, .graph = plan->graph};
+    for (int type = 0; type < MO_MATRIX_TYPES; type++)
+        binder.unit[type] = mo_matrix_choose(options->units, options->isa, (enum mo_matrix_type)type);
     for (int k = 0; !rc && k < plan->n_steps; k++) {
-        rc = bind_step(plan, options, k, err);
+        rc = bind_step(plan, options, &binder, k, err);
         if (plan->steps[k].scratch_bytes > plan->scratch_bytes)
             plan->scratch_bytes = plan->steps[k].scratch_bytes;
     }

@@ -61,7 +61,7 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
         p.fill = mo_attr_float(node, "fill", -INFINITY);
         mo_attention_mask_strides(&mask->shape, p.mask_stride);
     }
-    p.unit = g->halves ? mo_matrix_for(binder, MO_MATRIX_HALVES) : NULL;
+    p.unit = g->halves ? binder->unit[MO_MATRIX_HALVES] : NULL;
     if (p.unit) return bind_halves(binder, &p, step, err);
     p.chunks = (w->queries + QUERIES_PER_UNIT - 1) / QUERIES_PER_UNIT;
     p.chunk = (w->queries + p.chunks - 1) / p.chunks;

@@ -128,13 +128,10 @@ static bool fill_taps(struct mo_region *region, struct mo_conv_walk *c) {
 }
 
 static void set_epilogue(struct mo_conv_walk *c, const struct mo_fuse *f) {
-    bool clamp = f->act == MO_ACT_NONE || f->act == MO_ACT_RELU || f->act == MO_ACT_CLIP;
-    c->act = clamp ? MO_ACT_NONE : f->act;
+    c->act = mo_fuse_bounds(f, &c->tile.lo, &c->tile.hi) ? MO_ACT_NONE : f->act;
     c->a = f->a, c->b = f->b;
     c->res_late = f->residual_last;
     c->tile.res_last = f->residual_last;
-    c->tile.lo = f->act == MO_ACT_RELU ? 0 : f->act == MO_ACT_CLIP ? f->a : -INFINITY;
-    c->tile.hi = f->act == MO_ACT_CLIP ? f->b : INFINITY;
 }
 
 static void describe(const struct mo_conv *v, struct mo_conv_walk *c, struct mo_conv_small *small,

@@ -168,7 +168,7 @@ int mo_qconv_bind_matrix(const struct mo_binder *binder, const struct mo_node *n
 
 static int bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                 moire_error *err) {
-    int rc = mo_qconv_bind_matrix(binder, node, mo_matrix_for(binder, MO_MATRIX_BYTES), step, err);
+    int rc = mo_qconv_bind_matrix(binder, node, binder->unit[MO_MATRIX_BYTES], step, err);
     if (rc != MOIRE_EUNSUPPORTED) return rc;
     struct mo_conv c;
     struct mo_qconv q;

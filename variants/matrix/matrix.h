@@ -21,9 +21,6 @@ enum {
     MO_MATRIX_SUMS = 4096
 };
 
-/* What is multiplied: uint8 by int8 into int32, or bfloat16 by bfloat16 into float32. */
-enum mo_matrix_type { MO_MATRIX_BYTES, MO_MATRIX_HALVES, MO_MATRIX_TYPES };
-
 /* One or two tiles of positions by one or two blocks of 16 output channels. */
 struct mo_matrix_job {
     const char *a[MO_MATRIX_PAIR]; /* first position of each tile */
@@ -77,8 +74,8 @@ extern const struct mo_matrix_unit mo_matrix_amx, mo_matrix_vectors, mo_matrix_m
  * they are faster than those of float32. */
 const struct mo_matrix_unit *mo_matrix_of(enum mo_isa isa, enum mo_matrix_type type);
 
-/* The one that a binder's kernels use, or NULL. */
-const struct mo_matrix_unit *mo_matrix_for(const struct mo_binder *binder, enum mo_matrix_type type);
+/* The same, or what stands for it.  Asking the processor takes some 30 us: once a plan. */
+const struct mo_matrix_unit *mo_matrix_choose(enum mo_units units, enum mo_isa isa, enum mo_matrix_type type);
 
 /* To bfloat16, rounded to even; a NaN stays one. */
 uint16_t mo_bfloat16(float x);

@@ -121,7 +121,7 @@ int mo_matrix_bind_floats(const struct mo_binder *binder, const struct mo_node *
 static int bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                 moire_error *err) {
     if (!binder->graph->halves) return MOIRE_EUNSUPPORTED;
-    return mo_matrix_bind_floats(binder, node, mo_matrix_for(binder, MO_MATRIX_HALVES), step, err);
+    return mo_matrix_bind_floats(binder, node, binder->unit[MO_MATRIX_HALVES], step, err);
 }
 
 extern const struct mo_family mo_family_matrix;

@@ -69,10 +69,11 @@ static const struct mo_matrix_unit *vectors_of(enum mo_matrix_type type) {
 }
 #endif
 
-const struct mo_matrix_unit *mo_matrix_for(const struct mo_binder *binder, enum mo_matrix_type type) {
-    if (binder->units == MO_UNITS_MODEL) return &mo_matrix_model;
-    if (binder->units == MO_UNITS_VECTORS) return vectors_of(type);
-    return binder->units == MO_UNITS_OWN ? mo_matrix_of(binder->isa, type) : NULL;
+const struct mo_matrix_unit *mo_matrix_choose(enum mo_units units, enum mo_isa isa,
+                                              enum mo_matrix_type type) {
+    if (units == MO_UNITS_MODEL) return &mo_matrix_model;
+    if (units == MO_UNITS_VECTORS) return vectors_of(type);
+    return units == MO_UNITS_OWN ? mo_matrix_of(isa, type) : NULL;
 }
 
 float mo_bfloat16_wide(uint16_t half) {

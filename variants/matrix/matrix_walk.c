@@ -87,7 +87,7 @@ static void pack_band(const struct mo_matrix_walk *p, const struct spot *s, char
 }
 
 /* Floats to float32 or bfloat16.  Whatever is no plain bound goes by way of the sums' place. */
-static void write_floats(const struct mo_matrix_walk *p, float *sums, int64_t pixels, int lanes,
+static void write_pixels(const struct mo_matrix_walk *p, float *sums, int64_t pixels, int lanes,
                          const char *residual, char *y) {
     const int64_t y_pixel = p->line ? p->y.row : p->y.pixel;
     int64_t residual_pixel = p->line ? p->residual.row : p->residual.pixel;
@@ -102,7 +102,7 @@ static void write_floats(const struct mo_matrix_walk *p, float *sums, int64_t pi
         residual = (const char *)wide, residual_pixel = 64;
     }
     char *to = p->y.halves ? (char *)sums : y;
-    p->settle(&p->fuse, sums, pixels, lanes, residual, residual_pixel, to, p->y.halves ? 64 : y_pixel);
+    p->write_floats(&p->fuse, sums, pixels, lanes, residual, residual_pixel, to, p->y.halves ? 64 : y_pixel);
     if (p->y.halves) p->unit->narrow(-INFINITY, INFINITY, sums, pixels, NULL, y);
 }
 
@@ -116,7 +116,7 @@ static void write_out(const struct mo_matrix_walk *p, const struct spot *s, int6
         const char *residual = s->residual;
         if (residual)
             residual += block * p->residual.plane + row * p->residual.row + column * p->residual.pixel;
-        write_floats(p, (float *)sums, pixels, lanes, residual, y);
+        write_pixels(p, (float *)sums, pixels, lanes, residual, y);
         return;
     }
     const struct mo_conv_small *small = p->small;

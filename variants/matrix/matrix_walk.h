@@ -37,7 +37,7 @@ struct mo_matrix_walk {
     const int32_t *steps;
     const struct mo_conv_small *small; /* of bytes */
     struct mo_fuse fuse;               /* of floats */
-    mo_settle_fn *settle;
+    mo_write_floats_fn *write_floats;
     mo_gather_fn *gather;
     bool bounds; /* the activation of floats is none but these */
     float lo, hi;

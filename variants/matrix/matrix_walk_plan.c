@@ -3,8 +3,6 @@
 #include "variants/generic/bind.h"
 #include "variants/matrix/matrix_walk.h"
 
-#include <math.h>
-
 enum {
     /* packed input of a band: it stays in a private cache beside the weights; or, where these do not, is as
      * large as the cache allows, since every band reads all of them */
@@ -31,6 +29,12 @@ static void set_halves(const struct mo_conv *c, struct mo_matrix_walk *p) {
                                   : p->unit->gather[p->shape.type];
 }
 
+/* One long row of pixels or of a matrix. */
+static bool is_line(const struct mo_conv *c, const struct mo_matrix_shape *s) {
+    return c->kh == 1 && c->kw == 1 && c->sh == 1 && c->sw == 1 && c->h == c->oh && c->w == c->ow &&
+           !s->narrow;
+}
+
 static void set_places(const struct mo_conv *c, const struct mo_conv_small *small, struct mo_matrix_walk *p) {
     const int64_t in = small ? 1 : 4, out = (int64_t)mo_dtype_bytes(c->y->dtype);
     const bool plain = p->shape.narrow && !small; /* channels in planes */
@@ -41,9 +45,8 @@ static void set_places(const struct mo_conv *c, const struct mo_conv_small *smal
     set_halves(c, p);
     p->x_planes = plain ? (int)c->c : 1;
     p->x_lanes = p->y_lanes = 16;
-    p->line = c->kh == 1 && c->kw == 1 && c->sh == 1 && c->sw == 1 && c->h == c->oh && c->w == c->ow &&
-              !c->pt && !c->pl && !p->shape.narrow;
-    p->gated = c->gate && p->line;
+    p->line = is_line(c, &p->shape);
+    p->gated = c->gate;
     if (p->line) {
         p->h = p->oh = c->h * c->w, p->w = p->ow = 1;
         p->x.row = p->x.pixel, p->y.row = p->y.pixel, p->residual.row = p->residual.pixel;
@@ -117,13 +120,6 @@ static bool fill_steps(struct mo_region *region, const struct mo_conv *c, struct
     return steps;
 }
 
-static void set_bounds(struct mo_matrix_walk *p) {
-    const enum mo_act act = p->fuse.act;
-    p->bounds = act == MO_ACT_NONE || act == MO_ACT_RELU || act == MO_ACT_CLIP;
-    p->lo = act == MO_ACT_RELU ? 0 : act == MO_ACT_CLIP ? p->fuse.a : -INFINITY;
-    p->hi = act == MO_ACT_CLIP ? p->fuse.b : INFINITY;
-}
-
 static void describe(const struct mo_conv *c, const struct mo_matrix_walk *p, struct mo_step *step) {
     const int64_t in = p->small ? 1 : 4, out = (int64_t)mo_dtype_bytes(c->y->dtype), taps = c->kh * c->kw;
     const int64_t cg = c->cg / c->merge;
@@ -138,12 +134,13 @@ static void describe(const struct mo_conv *c, const struct mo_matrix_walk *p, st
     step->scratch_bytes = p->sums_at + 2 * MO_MATRIX_SUMS;
 }
 
-/* Other kernels copy less where a band of one row would be absurd; and steps are 32 bits. */
+/* Lines are cut anywhere.  Else a band has a row at least: other kernels copy less where that would be
+ * absurd, and steps are 32 bits. */
 bool mo_matrix_walk_fits(const struct mo_conv *c, const struct mo_matrix_shape *s) {
+    if (is_line(c, s)) return true;
     const double rows = (double)s->filter_rows * (double)(s->fold * c->dh);
     const double columns = (double)((c->ow - 1) * c->sw + c->kw * c->dw);
-    const bool flat = c->kh == 1 && c->kw == 1 && c->sh == 1 && c->sw == 1 && c->h == c->oh && c->w == c->ow;
-    return rows * columns * (double)(s->width * s->chunks) < MAX_BAND_BYTES && (!c->gate || flat);
+    return !c->gate && rows * columns * (double)(s->width * s->chunks) < MAX_BAND_BYTES;
 }
 
 int mo_matrix_walk_plan(const struct mo_binder *binder, const struct mo_node *node, const struct mo_conv *c,
@@ -171,11 +168,11 @@ int mo_matrix_walk_plan(const struct mo_binder *binder, const struct mo_node *no
                                  .pl = c->pl,
                                  .small = small,
                                  .fuse = node->fuse,
-                                 .settle = mo_simd_of(binder->isa)->settle};
+                                 .write_floats = mo_simd_of(binder->isa)->write_floats};
     set_places(c, small, p);
     if (product) set_rows(product, p);
     set_columns(c, p);
-    set_bounds(p);
+    p->bounds = mo_fuse_bounds(&p->fuse, &p->lo, &p->hi);
     choose_units(p);
     /* the last tile of a band reads positions behind it, and steps of those */
     p->chunk_bytes = p->packed_rows * p->columns * shape->width + MO_MATRIX_STEP;
@@ -183,6 +180,7 @@ int mo_matrix_walk_plan(const struct mo_binder *binder, const struct mo_node *no
     const int64_t beyond =
         MO_MATRIX_POSITIONS * shape->width * (c->sw / shape->column_step) + c->kw * c->dw * shape->width;
     p->sums_at = (shape->chunks * p->chunk_bytes + beyond + MO_MATRIX_STEP + 63) / 64 * 64;
+    if (p->sums_at > INT32_MAX) return MOIRE_EUNSUPPORTED;
     if (!fill_steps(binder->region, c, p))
         return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
     describe(c, p, step);

@@ -44,7 +44,7 @@
 /* Beside the kernels, what the walk of a convolution calls. */
 struct mo_simd_table {
     mo_requantize_fn *requantize;
-    mo_settle_fn *settle;
+    mo_write_floats_fn *write_floats;
     mo_widen_fn *widen;
     mo_copy_pixels_fn *copy_pixels;
 #define MO_SIMD_FIELD(name) mo_kernel *name;
@@ -62,7 +62,7 @@ const struct mo_simd_table *mo_simd_of(enum mo_isa isa);
 #define MO_SIMD_DECLARE(name)      mo_kernel MO_SIMD(name);
 MO_SIMD_KERNELS(MO_SIMD_DECLARE)
 mo_requantize_fn MO_SIMD(requantize);
-mo_settle_fn MO_SIMD(settle);
+mo_write_floats_fn MO_SIMD(write_floats);
 mo_widen_fn MO_SIMD(widen);
 mo_copy_pixels_fn MO_SIMD(copy_pixels);
 #undef MO_SIMD_DECLARE

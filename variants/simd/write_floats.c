@@ -1,16 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * write_floats.c - sums of floats, 16 channels of a pixel at a time, to outputs; see variants/requant.h. */
-#include <math.h>
 #include "variants/simd/math.h"
 #include "variants/simd/simd.h"
 #include "variants/simd/vec.h"
-
-/* An activation that bounds values, or none. */
-static bool bounds_of(const struct mo_fuse *fuse, float *lo, float *hi) {
-    *lo = fuse->act == MO_ACT_RELU ? 0 : fuse->act == MO_ACT_CLIP ? fuse->a : -INFINITY;
-    *hi = fuse->act == MO_ACT_CLIP ? fuse->b : INFINITY;
-    return fuse->act == MO_ACT_NONE || fuse->act == MO_ACT_RELU || fuse->act == MO_ACT_CLIP;
-}
 
 /* A NaN stays one: the bounds are the first operands. */
 static inline __attribute__((always_inline)) void
@@ -49,10 +41,10 @@ static void copy_pixels(const float *sums, int64_t pixels, int lanes, char *y, i
             memcpy(y, sums, (size_t)lanes * 4);
 }
 
-void MO_SIMD(settle)(const struct mo_fuse *fuse, float *sums, int64_t pixels, int lanes, const char *residual,
-                     int64_t residual_pixel, char *y, int64_t y_pixel) {
+void MO_SIMD(write_floats)(const struct mo_fuse *fuse, float *sums, int64_t pixels, int lanes,
+                           const char *residual, int64_t residual_pixel, char *y, int64_t y_pixel) {
     float lo, hi;
-    if (bounds_of(fuse, &lo, &hi) && lanes == 16) {
+    if (mo_fuse_bounds(fuse, &lo, &hi) && lanes == 16) {
         if (fuse->residual_last)
             bound_pixels(lo, hi, true, sums, pixels, residual, residual_pixel, y, y_pixel);
         else

@@ -231,6 +231,31 @@ static struct ob *attention(void) {
     return b;
 }
 
+/* The gate of an image that is the model's input, of so few channels that a first layer could read it. */
+static struct ob *gated_input(void) {
+    struct ob *b = ob_create(13);
+    ob_input(b, "x", MOIRE_F32, "1,4,9,11");
+    ob_node(b, "GlobalAveragePool", "x", "g0");
+    ob_random(b, "w0", "4,4,1,1");
+    ob_node(b, "Conv", "g0 w0", "g1");
+    ob_node(b, "Sigmoid", "g1", "g2");
+    ob_node(b, "Mul", "x g2", "d");
+    ob_random(b, "w1", "24,4,1,1");
+    ob_node(b, "Conv", "d w1", "y");
+    ob_output(b, "y");
+    return b;
+}
+
+/* A product of more rows than a band could hold, and its columns. */
+static struct ob *tall(void) {
+    struct ob *b = ob_create(13);
+    ob_input(b, "x", MOIRE_F32, "9000,64");
+    ob_random(b, "w", "64,16");
+    ob_node(b, "MatMul", "x w", "y");
+    ob_output(b, "y");
+    return b;
+}
+
 static void loses_little(struct ob *b, const char *operator, int tensors) {
     moire_tensor in = input_of(b), want = {0}, got = {0};
     fill(&in, true);
@@ -265,6 +290,8 @@ static void networks_lose_little(void **state) {
     (void)state;
     loses_little(network(), "MaxPool", 4); /* a1, p, b1, c2 */
     loses_little(attention(), "Attention", 0);
+    loses_little(gated_input(), "Conv", 0);
+    loses_little(tall(), "MatMul", 0);
 }
 
 static void halves_are_rounded_to_even(void **state) {

@@ -169,6 +169,12 @@ static void odd_layers_are_refused(void **state) {
     c.graph->tensors[c.node->in[1]]->data = NULL; /* weights known at run time only */
     assert_int_equal(mo_family_conv_direct.layouts(c.graph, c.node), 0);
     conv_case_close(&c);
+    s = (struct conv_shape){1, 9, 6, 6, 12, 3, 3, 1, 1, 1, 1, 0, 0, 0, 0, 3, MO_ACT_NONE, 0};
+    assert_true(conv_case_open(&c, &s, MO_C16, 1));
+    assert_int_equal(mo_family_conv_grouped.layouts(c.graph, c.node), MO_CAN_C16);
+    c.graph->exact = true; /* zeros between the groups would be products */
+    assert_int_equal(mo_family_conv_grouped.layouts(c.graph, c.node), 0);
+    conv_case_close(&c);
 }
 
 static const char *const winograd_forms[] = {"conv F(4x4,3x3) ", "conv F(2x2,3x3) ", "conv F(4x4,3x3) plain ",

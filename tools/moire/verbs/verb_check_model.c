@@ -16,7 +16,6 @@
 #include "tools/moire/verb.h"
 #include "tools/moire/verify/doubt.h"
 #include "tools/moire/verify/ways.h"
-#include "variants/matrix/matrix.h"
 #include "variants/store.h"
 
 static const char about[] = "Lists every operator with its version, and names those that are missing.\n";
@@ -148,20 +147,13 @@ static void note_doubt(struct findings *f, const char *output, const moire_tenso
     json_array_append_new(f->doubts, json_pack("{s:s, s:s}", "output", output, "why", why));
 }
 
-/* Whether layers may compute with bfloat16; of a graph before the passes. */
-static bool computes_halves(const struct mo_frontend_options *front, const struct mo_graph *g) {
-    const struct mo_matrix_unit *unit = mo_matrix_of(mo_isa_detect(), MO_MATRIX_HALVES);
-    const bool own = front->precision == MOIRE_PRECISION_AUTO && g->n_halves && unit && !unit->vectors;
-    return unit && !front->exact && (own || front->precision == MOIRE_PRECISION_BF16);
-}
-
 /* Where numbers are rounded to 8 bits within the model, a sum that lies between two steps may go either way,
  * and what follows differs by as much: a few steps of the 255 of a range.  bfloat16 has 8 bits, too. */
 static double tolerance_of(const struct findings *f, const struct mo_frontend_options *front,
                            const struct mo_graph *g) {
     enum { STEPS = 8 };
     const double rounded = STEPS / 255.0, halves = 0.02;
-    if (computes_halves(front, g) && f->o->tolerance < halves) {
+    if (mo_halves_unit(front, g) && f->o->tolerance < halves) {
         fprintf(stderr, "moire check-model: layers are of bfloat16: %.2f of a range are allowed\n", halves);
         return halves;
     }
