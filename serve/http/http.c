@@ -40,9 +40,13 @@ static void goes_on(struct ms_exchange *x) {
     x->is_suspended = false;
 }
 
+/* The answer may be sent, and the server told to stop, before the call returns: close waits for it. */
 void ms_http_resume(void *exchange) {
-    struct ms_exchange *x = exchange;
-    x->http->mhd.resume_connection(x->connection);
+    const struct ms_exchange *x = exchange;
+    struct ms_http *h = x->http;
+    atomic_fetch_add(&h->resuming, 1);
+    h->mhd.resume_connection(x->connection);
+    atomic_fetch_sub(&h->resuming, 1);
 }
 
 void ms_http_answer(struct ms_exchange *x, json_t *document) {
@@ -315,7 +319,7 @@ static unsigned connections(const struct ms_http *h) {
 
 /* Nothing is under way; and those who send requests one after the other have been told. */
 static bool is_over(const struct ms_http *h, int ms, int seconds) {
-    if (atomic_load(&h->suspended)) return false;
+    if (atomic_load(&h->suspended) || atomic_load(&h->resuming)) return false; /* in this order */
     if (ms >= seconds * 1000) return true;
     return !atomic_load(&h->active) && (ms >= LINGER_MS || !connections(h));
 }

@@ -48,6 +48,7 @@ struct ms_http {
     bool nv_metrics; /* with the names of Triton, too */
     int n;
     atomic_int suspended; /* libmicrohttpd cannot stop while there is one */
+    atomic_int resuming;  /* threads that wake one just now: it, and its code, must stay until they return */
     atomic_int active;    /* requests that are whole and not answered to the end */
     atomic_bool draining; /* no new work */
     atomic_size_t held;   /* bytes of all bodies that are received or worked on */
