@@ -133,7 +133,10 @@ static int bind_matrix(const struct mo_binder *binder, const struct mo_node *nod
     if (!rc)
         rc = mo_pack_small(step->packing, binder->graph, node, binder->region, &step->weights, &sums, err);
     if (rc) return rc;
-    if (set_channels(binder, node, c, q, 0, small, sums, step)) return MOIRE_OK;
+    bool there = set_channels(binder, node, c, q, 0, small, sums, step);
+    if (there && small->requant.packs && q->to == MOIRE_U8 && unit->small_pixels)
+        there = (small->pack = pack_of(binder, &small->requant));
+    if (there) return MOIRE_OK;
     return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
 }
 

@@ -12,6 +12,7 @@
 #ifndef MO_MATRIX_H
 #define MO_MATRIX_H
 #include "variants/kernel.h"
+#include "variants/tiles.h"
 
 enum {
     MO_MATRIX_POSITIONS = 16,
@@ -32,6 +33,10 @@ struct mo_matrix_job {
     const char *next;  /* weights of later jobs: so many bytes a step are asked for */
     int64_t next_bytes;
     char *sums; /* [block][tile][16 positions][16]; two tiles' room a block */
+    /* What may be done between the first steps, while the unit works: so many times, at most; NULL: nothing. */
+    void (*aside)(void *of);
+    void *of;
+    int asides;
 };
 /* All positions of a tile are read, and 64 bytes of every step. */
 typedef void mo_matrix_fn(const struct mo_matrix_job *job, int tiles, int blocks);
@@ -56,6 +61,11 @@ typedef void mo_gather_fn(const struct mo_gather *gather);
 typedef void mo_narrow_fn(float lo, float hi, const float *sums, int64_t pixels, const char *residual,
                           char *y);
 
+/* Sums of int32 of one block of 16 channels to uint8: times factors, plus `shift`, rounded to even.  Sums of up
+ * to three pixels behind the last are read. */
+typedef void mo_small_pixels_fn(const struct mo_tile_pack *pack, const char *sums, const float *factor,
+                                const float *shift, int64_t pixels, char *y, int64_t y_pixel);
+
 struct mo_matrix_unit {
     const char *conv[MO_MATRIX_TYPES], *gemm[MO_MATRIX_TYPES]; /* names of kernels on it */
     bool vectors;        /* no unit in truth: no faster than Winograd's algorithm on those of float32 */
@@ -67,6 +77,7 @@ struct mo_matrix_unit {
     mo_gather_fn *gather_narrow[MO_MATRIX_TYPES];
     mo_gather_fn *gather_small; /* blocks that are bfloat16 already */
     mo_narrow_fn *narrow;
+    mo_small_pixels_fn *small_pixels; /* NULL: there is none */
 };
 extern const struct mo_matrix_unit mo_matrix_amx, mo_matrix_vectors, mo_matrix_model;
 

@@ -58,7 +58,7 @@ static inline __attribute__((always_inline)) void body(const struct mo_matrix_jo
     if (blocks == 2) _tile_loadd(2, start + 64, 0);
     if (tiles == 2 && blocks == 2) _tile_loadd(3, start + 64, 0);
     const char *next = job->next;
-    const int64_t ahead = job->next_bytes;
+    const int64_t ahead = job->next_bytes, late = n - job->asides;
     for (int64_t i = 0; i < n; i++, b += blocks * MO_MATRIX_TILE) {
         for (int64_t k = 0; k < ahead; k += NEAR_BYTES, next += NEAR_BYTES)
             _mm_prefetch(next, _MM_HINT_T1);
@@ -68,6 +68,7 @@ static inline __attribute__((always_inline)) void body(const struct mo_matrix_jo
         if (tiles == 2) _tile_loadd(5, below, row);
         if (blocks == 2) _tile_loadd(7, b + MO_MATRIX_TILE, 64);
         multiply(halves, tiles, blocks);
+        if (i >= late) job->aside(job->of);
     }
     _tile_stored(0, sums, 64);
     if (tiles == 2) _tile_stored(1, sums + MO_MATRIX_TILE, 64);
@@ -105,5 +106,6 @@ const struct mo_matrix_unit mo_matrix_amx = {
     .gather_narrow = {mo_matrix_gather_narrow_bytes, mo_matrix_gather_narrow_halves},
     .gather_small = mo_matrix_gather_small,
     .narrow = mo_matrix_narrow_pixels,
+    .small_pixels = mo_matrix_small_pixels,
 };
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * matrix_gather.c - copies of the input for matrix units, and outputs of bfloat16, by AVX-512 with its
- * conversions to bfloat16; see matrix.h.  Compiled with these; called only where there is a unit. */
+ * matrix_gather.c - copies of the input for matrix units, and outputs of bytes and bfloat16, by AVX-512 with
+ * its conversions to bfloat16; see matrix.h.  Compiled with these; called only where there is a unit. */
 #include "variants/matrix/matrix_gather.h"
 
 #if defined(__x86_64__)
@@ -117,8 +117,69 @@ void mo_matrix_narrow_pixels(float lo, float hi, const float *sums, int64_t pixe
     }
 }
 
+/* Four pixels of sums, one after the other. */
+static inline __m512i small_pixels(const char *sums, __m512 factor, __m512 shift, __m512i zero, __m512i lo,
+                                   __m512i hi) {
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    __m512i sum[4];
+    for (int k = 0; k < 4; k++) {
+        const __m512 x = _mm512_cvtepi32_ps(_mm512_loadu_si512(sums + k * 64));
+        sum[k] = _mm512_cvtps_epi32(_mm512_fmadd_ps(x, factor, shift));
+    }
+    const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(sum[0], sum[1]), zero);
+    const __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(sum[2], sum[3]), zero);
+    const __m512i all = _mm512_packus_epi16(low, high);
+    return _mm512_permutexvar_epi32(order, _mm512_min_epu8(_mm512_max_epu8(all, lo), hi));
+}
+
+void mo_matrix_small_pixels(const struct mo_tile_pack *pack, const char *sums, const float *factor,
+                            const float *shift, int64_t pixels, char *y, int64_t y_pixel) {
+    const __m512 f = _mm512_loadu_ps(factor), b = _mm512_loadu_ps(shift);
+    const __m512i zero = _mm512_loadu_si512(pack->zero), lo = _mm512_loadu_si512(pack->lo),
+                  hi = _mm512_loadu_si512(pack->hi);
+    int64_t i = 0;
+    if (y_pixel == 16) {
+        for (; i + 4 <= pixels; i += 4)
+            _mm512_storeu_si512(y + i * 16, small_pixels(sums + i * 64, f, b, zero, lo, hi));
+        if (i < pixels)
+            _mm512_mask_storeu_epi32(y + i * 16, (__mmask16)((1u << 4 * (pixels - i)) - 1),
+                                     small_pixels(sums + i * 64, f, b, zero, lo, hi));
+        return;
+    }
+    for (; i < pixels; i += 4) {
+        const __m512i all = small_pixels(sums + i * 64, f, b, zero, lo, hi);
+        const int64_t n = pixels - i < 4 ? pixels - i : 4;
+        char *to = y + i * y_pixel;
+        _mm_storeu_si128((__m128i *)to, _mm512_castsi512_si128(all));
+        if (n > 1) _mm_storeu_si128((__m128i *)(to + y_pixel), _mm512_extracti32x4_epi32(all, 1));
+        if (n > 2) _mm_storeu_si128((__m128i *)(to + 2 * y_pixel), _mm512_extracti32x4_epi32(all, 2));
+        if (n > 3) _mm_storeu_si128((__m128i *)(to + 3 * y_pixel), _mm512_extracti32x4_epi32(all, 3));
+    }
+}
+
+/* The first words of sixteen pixels of four. */
+static inline __m512i first_words(const char *from) {
+    const __m512i pair = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28);
+    const __m512i a = _mm512_loadu_si512(from), b = _mm512_loadu_si512(from + 64);
+    const __m512i c = _mm512_loadu_si512(from + 128), d = _mm512_loadu_si512(from + 192);
+    return _mm512_inserti64x4(_mm512_permutex2var_epi32(a, pair, b),
+                              _mm512_castsi512_si256(_mm512_permutex2var_epi32(c, pair, d)), 1);
+}
+
+/* Words go to the first of two or four, or follow each other. */
 void mo_matrix_gather_narrow_bytes(const struct mo_gather *g) {
-    for (int64_t i = 0; i < g->n; i++)
+    const int words = (int)(g->width / 4), per_store = 16 / words;
+    const __mmask16 firsts = words == 4 ? 0x1111 : words == 2 ? 0x5555 : 0xffff;
+    int64_t i = 0;
+    for (; g->pixel == 16 && words <= 4 && i + 16 <= g->n; i += 16) {
+        const __m512i all = first_words(g->from + i * 16);
+        for (int k = 0; k < words; k++) {
+            const __m512i some = _mm512_maskz_compress_epi32((__mmask16)(0xffff << k * per_store), all);
+            _mm512_mask_storeu_epi32(g->to + i * g->width + k * 64, firsts,
+                                     _mm512_maskz_expand_epi32(firsts, some));
+        }
+    }
+    for (; i < g->n; i++)
         memcpy(g->to + i * g->width, g->from + i * g->pixel, 4);
 }
 

@@ -7,4 +7,5 @@
 mo_gather_fn mo_matrix_gather_bytes, mo_matrix_gather_halves, mo_matrix_gather_small,
     mo_matrix_gather_narrow_bytes, mo_matrix_gather_narrow_halves;
 mo_narrow_fn mo_matrix_narrow_pixels;
+mo_small_pixels_fn mo_matrix_small_pixels;
 #endif

@@ -48,11 +48,18 @@ static void run(const struct mo_matrix_job *job, enum mo_matrix_type type, int t
         }
 }
 
+static void run_asides(const struct mo_matrix_job *job) {
+    for (int i = 0; i < job->asides; i++)
+        job->aside(job->of);
+}
+
 static void run_bytes(const struct mo_matrix_job *job, int tiles, int blocks) {
+    run_asides(job);
     run(job, MO_MATRIX_BYTES, tiles, blocks);
 }
 
 static void run_halves(const struct mo_matrix_job *job, int tiles, int blocks) {
+    run_asides(job);
     run(job, MO_MATRIX_HALVES, tiles, blocks);
 }
 

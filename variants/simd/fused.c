@@ -106,10 +106,11 @@ static inline __attribute__((always_inline)) void loop(const enum mo_fused_op op
 
 /* Nearest whole number, ties to even, plus the zero point, within the type; NaN becomes 0. */
 static void quantize(const struct mo_fused_step *step, float low, float high, const struct strip *s) {
-    const float *a = s->a, scale = step->a, zero = step->b;
+    const struct divisor scale = divisor_of(step->a);
+    const float *a = s->a, zero = step->b;
     float *restrict y = s->y;
     for (int64_t i = 0; i < s->n; i++) {
-        float x = rintf(a[i] / scale) + zero;
+        float x = rintf(quotient(a[i], scale)) + zero;
         x = x < low ? low : x;
         x = x > high ? high : x;
         y[i] = x == x ? x : 0.0f;

@@ -56,12 +56,26 @@ static inline __attribute__((always_inline)) void sum_row(const struct mo_sum_pa
  * channel c of a pixel. */
 static void add_channel(const struct mo_enter_params *p, const float *x, int c, uint32_t *restrict word,
                         int64_t n) {
-    const float scale = p->scale, zero = p->zero;
+    const struct divisor scale = divisor_of(p->scale);
+    const float zero = p->zero;
     for (int64_t i = 0; i < n; i++) {
-        float v = rintf(x[i] / scale) + zero;
+        float v = rintf(quotient(x[i], scale)) + zero;
         v = v > 0.0f ? v : 0.0f;
         v = v > 255.0f ? 255.0f : v;
         word[i] |= (uint32_t)(int32_t)v << 8 * c;
+    }
+}
+
+/* Each word, and three of zero. */
+static void spread_words(const uint32_t *word, char *y, int64_t n) {
+    typedef uint32_t words __attribute__((vector_size(64), aligned(4), may_alias));
+    int64_t i = 0;
+    for (; i + 4 <= n; i += 4)
+        *(words *)(y + i * 16) =
+            (words){word[i], 0, 0, 0, word[i + 1], 0, 0, 0, word[i + 2], 0, 0, 0, word[i + 3], 0, 0, 0};
+    for (; i < n; i++) {
+        const uint32_t pixel[4] = {word[i]};
+        memcpy(y + i * 16, pixel, 16);
     }
 }
 
@@ -76,10 +90,7 @@ void MO_SIMD(enter_bytes)(const struct mo_kargs *args, int64_t begin, int64_t en
         memset(word, 0, (size_t)n * sizeof *word);
         for (int c = 0; c < p->channels; c++)
             add_channel(p, x + c * p->area, c, word, n);
-        for (int64_t i = 0; i < n; i++) {
-            const uint32_t pixel[4] = {word[i]};
-            memcpy(y + i * 16, pixel, 16);
-        }
+        spread_words(word, y, n);
     }
 }
 
