@@ -29,7 +29,7 @@ struct mo_matrix_job {
     const int32_t *steps;          /* bytes from a position to each of its steps */
     int64_t n_steps;
     const char *b;     /* [step][block][16][64] */
-    const void *start; /* what sums start from, 16 a block: int32 or float32 */
+    const void *start; /* what sums start from, 16 a block: int32 or float32; NULL: from what `sums` holds */
     const char *next;  /* weights of later jobs: so many bytes a step are asked for */
     int64_t next_bytes;
     char *sums; /* [block][tile][16 positions][16]; two tiles' room a block */

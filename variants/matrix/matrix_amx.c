@@ -53,10 +53,13 @@ static inline __attribute__((always_inline)) void body(const struct mo_matrix_jo
     const int32_t *steps = job->steps;
     const int64_t row = job->a_row, n = job->n_steps;
     char *sums = job->sums;
-    _tile_loadd(0, start, 0); /* every row the same 16 */
-    if (tiles == 2) _tile_loadd(1, start, 0);
-    if (blocks == 2) _tile_loadd(2, start + 64, 0);
-    if (tiles == 2 && blocks == 2) _tile_loadd(3, start + 64, 0);
+    /* every row the same 16; or sums as they were stored */
+    const int64_t down = start ? 0 : 64, across = start ? 0 : MO_MATRIX_TILE;
+    const char *first = start ? start : sums, *second = start ? start + 64 : sums + 2 * MO_MATRIX_TILE;
+    _tile_loadd(0, first, down);
+    if (tiles == 2) _tile_loadd(1, first + across, down);
+    if (blocks == 2) _tile_loadd(2, second, down);
+    if (tiles == 2 && blocks == 2) _tile_loadd(3, second + across, down);
     const char *next = job->next;
     const int64_t ahead = job->next_bytes, late = n - job->asides;
     for (int64_t i = 0; i < n; i++, b += blocks * MO_MATRIX_TILE) {

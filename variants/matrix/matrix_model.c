@@ -39,7 +39,7 @@ static void run(const struct mo_matrix_job *job, enum mo_matrix_type type, int t
             const char *a = job->a[at / MO_MATRIX_POSITIONS] + at % MO_MATRIX_POSITIONS * job->a_row;
             const char *b = job->b + block * MO_MATRIX_TILE;
             char *sums = job->sums + block * MO_MATRIX_PAIR * MO_MATRIX_TILE + at * 64;
-            memcpy(sums, (const char *)job->start + block * 64, 64);
+            if (job->start) memcpy(sums, (const char *)job->start + block * 64, 64);
             for (int64_t step = 0; step < job->n_steps; step++, b += blocks * MO_MATRIX_TILE)
                 if (type == MO_MATRIX_BYTES)
                     add_bytes((const uint8_t *)a + job->steps[step], (const int8_t *)b, (int32_t *)sums);

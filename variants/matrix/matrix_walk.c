@@ -159,14 +159,6 @@ static void write_positions(const struct mo_matrix_walk *p, const struct spot *s
     }
 }
 
-/* Where tile `t` of a band begins.  Divisions of 32 bits: they take a third of the time. */
-static void place_tile(const struct mo_matrix_walk *p, int64_t t, int64_t *row, int64_t *column) {
-    const uint32_t tile = (uint32_t)t, first = tile * MO_MATRIX_POSITIONS;
-    const uint32_t columns = (uint32_t)p->columns, per_row = (uint32_t)((p->ow + 15) / 16);
-    *row = p->line ? first : p->dense ? first / columns : tile / per_row;
-    *column = p->line ? 0 : p->dense ? first % columns : tile % per_row * MO_MATRIX_POSITIONS;
-}
-
 static int64_t tiles_of(const struct mo_matrix_walk *p, int64_t rows) {
     if (!p->dense) return rows * ((p->ow + 15) / 16);
     const int64_t positions = p->line ? rows : (rows - 1) * p->columns + p->ow;
@@ -183,71 +175,124 @@ static const void *start_of(const struct mo_matrix_walk *p, const struct mo_karg
     return own;
 }
 
-/* The tiles of one job, where they begin, and how many of them are written. */
+/* The tiles of one job, where they begin, and how many blocks of them are written. */
 struct tiles {
+    int n, written;
+    int64_t row[MO_MATRIX_PAIR], column[MO_MATRIX_PAIR];
+    const char *packed[MO_MATRIX_PAIR];
+    char *sums;
+    const struct set *of;
+};
+
+/* Jobs of a pair of output blocks. */
+struct set {
     const struct mo_matrix_walk *walk;
     const struct spot *spot;
-    int n, blocks, written;
-    int64_t block, row[MO_MATRIX_PAIR], column[MO_MATRIX_PAIR];
+    int blocks;
+    int64_t block;
+    const char *packed;
     char *sums;
+    int64_t tiles, along, down; /* bytes from a position to the next, and to the next row of outputs */
+    int64_t row, column;        /* where the next tile begins */
+    struct tiles ring[MO_MATRIX_UNWRITTEN];
+    struct tiles *done; /* whose sums are complete and not written, or NULL */
 };
 
 /* Of one block: where positions run on, all tiles are one. */
 static void write_next(void *of) {
     struct tiles *t = of;
-    if (t->written == t->blocks) return;
-    const int runs = t->walk->dense ? 1 : t->n, b = t->written++;
+    const struct set *set = t->of;
+    if (t->written == set->blocks) return;
+    const int runs = set->walk->dense ? 1 : t->n, b = t->written++;
     char *sums = t->sums + b * MO_MATRIX_PAIR * MO_MATRIX_TILE;
     for (int i = 0; i < runs; i++)
-        write_positions(t->walk, t->spot, t->block + b, sums + i * MO_MATRIX_TILE,
+        write_positions(set->walk, set->spot, set->block + b, sums + i * MO_MATRIX_TILE,
                         (int64_t)(t->n / runs) * MO_MATRIX_POSITIONS, t->row[i], t->column[i]);
 }
 
-static void write_rest(struct tiles *t) {
-    while (t->written < t->blocks)
-        write_next(t);
+static void write_done(struct set *set) {
+    while (set->done && set->done->written < set->blocks)
+        write_next(set->done);
+    set->done = NULL;
 }
 
-/* Sums of one job are written while the unit works at the next. */
-static void multiply_set(const struct mo_matrix_walk *p, const struct mo_kargs *args, const struct spot *s,
-                         int64_t set, const char *packed, char *sums) {
-    const int64_t block = set * 2, left = p->ocb - block, tiles = tiles_of(p, s->rows);
-    const int blocks = left < 2 ? 1 : 2;
-    const int64_t along = p->shape.width * (p->sw / p->shape.column_step);
-    const int64_t down = p->line ? along : p->columns * p->shape.width * (p->sh / p->shape.row_step);
-    int32_t start[32];
-    struct mo_matrix_job job = {.a_row = along,
-                                .steps = p->steps,
-                                .n_steps = p->shape.steps,
-                                .b = (const char *)args->weights +
-                                     mo_matrix_block_at(&p->shape, p->ocb, s->group, block),
-                                .start = start_of(p, args, s->group * p->ocb + block, blocks, start),
-                                .aside = write_next};
-    const int64_t jobs = (tiles + 1) / 2, next_blocks = left - 2 < 2 ? left - 2 : 2;
-    job.next_bytes = next_blocks > 0 ? next_blocks * MO_MATRIX_TILE / jobs : 0;
-    job.next = job.b + blocks * p->shape.steps * MO_MATRIX_TILE;
-    struct tiles pair[2];
-    pair[0] = (struct tiles){
-        .walk = p, .spot = s, .blocks = blocks, .written = blocks, .block = block, .sums = sums};
-    pair[1] = pair[0];
-    pair[1].sums += MO_MATRIX_SUMS;
-    for (int64_t t = 0; t < tiles; t += MO_MATRIX_PAIR) {
-        struct tiles *now = &pair[t / MO_MATRIX_PAIR % 2], *before = &pair[1 - t / MO_MATRIX_PAIR % 2];
-        now->n = tiles - t < MO_MATRIX_PAIR ? 1 : MO_MATRIX_PAIR;
-        for (int i = 0; i < now->n; i++) {
-            place_tile(p, t + i, &now->row[i], &now->column[i]);
-            job.a[i] = packed + now->row[i] * down + now->column[i] * along;
-        }
-        if (now->n == 1) job.a[1] = job.a[0];
-        job.sums = now->sums;
-        job.of = before, job.asides = p->shape.steps >= MANY_STEPS && t ? blocks : 0;
-        p->unit->run[p->shape.type](&job, now->n, blocks);
-        job.next += job.next_bytes * p->shape.steps;
-        write_rest(before);
-        now->written = 0;
+/* The n-th job. */
+static struct tiles *tiles_at(struct set *set, int64_t n) {
+    return &set->ring[n & (set->walk->unwritten - 1)];
+}
+
+static void go_on(const struct mo_matrix_walk *p, int64_t *row, int64_t *column) {
+    if (p->line) {
+        *row += MO_MATRIX_POSITIONS;
+        return;
     }
-    for (int i = 0; i < 2; i++)
-        write_rest(&pair[i]);
+    *column += MO_MATRIX_POSITIONS;
+    if (p->dense)
+        for (; *column >= p->columns; ++*row)
+            *column -= p->columns;
+    else if (*column >= p->ow)
+        *column = 0, ++*row;
+}
+
+/* Jobs are placed in order. */
+static void place_tiles(struct set *set, struct tiles *t, int64_t n) {
+    const int64_t first = n * MO_MATRIX_PAIR;
+    t->of = set;
+    t->n = set->tiles - first < MO_MATRIX_PAIR ? 1 : MO_MATRIX_PAIR;
+    t->sums = set->sums + (n & (set->walk->unwritten - 1)) * MO_MATRIX_SUMS;
+    for (int i = 0; i < t->n; i++) {
+        t->row[i] = set->row, t->column[i] = set->column;
+        t->packed[i] = set->packed + set->row * set->down + set->column * set->along;
+        go_on(set->walk, &set->row, &set->column);
+    }
+    if (t->n == 1) t->packed[1] = t->packed[0];
+}
+
+/* One part of the steps of jobs [begin, end).  Sums of one job are written while the unit works at another. */
+static void multiply_part(struct set *set, struct mo_matrix_job *job, int64_t begin, int64_t end, bool last) {
+    const struct mo_matrix_walk *p = set->walk;
+    for (int64_t n = begin; n < end; n++) {
+        struct tiles *t = tiles_at(set, n);
+        if (job->start) place_tiles(set, t, n);
+        job->a[0] = t->packed[0], job->a[1] = t->packed[1];
+        job->sums = t->sums;
+        job->of = set->done;
+        job->asides = set->done && p->shape.steps >= MANY_STEPS ? set->blocks : 0;
+        p->unit->run[p->shape.type](job, t->n, set->blocks);
+        job->next += job->next_bytes * job->n_steps;
+        write_done(set);
+        if (last) t->written = 0, set->done = t;
+    }
+}
+
+static void multiply_set(const struct mo_matrix_walk *p, const struct mo_kargs *args, const struct spot *s,
+                         int64_t number, const char *packed, char *sums) {
+    const int64_t block = number * 2, left = p->ocb - block;
+    struct set set; /* not zeroed: it is large */
+    set.walk = p, set.spot = s, set.block = block, set.packed = packed, set.sums = sums, set.done = NULL;
+    set.row = set.column = 0;
+    set.blocks = left < 2 ? 1 : 2;
+    set.tiles = tiles_of(p, s->rows);
+    set.along = p->shape.width * (p->sw / p->shape.column_step);
+    set.down = p->line ? set.along : p->columns * p->shape.width * (p->sh / p->shape.row_step);
+    int32_t own[32];
+    const void *start = start_of(p, args, s->group * p->ocb + block, set.blocks, own);
+    const int64_t steps = p->shape.steps, jobs = (set.tiles + 1) / 2, tile = set.blocks * MO_MATRIX_TILE;
+    const int64_t next_blocks = left - 2 < 2 ? left - 2 : 2;
+    const char *b = (const char *)args->weights + mo_matrix_block_at(&p->shape, p->ocb, s->group, block);
+    struct mo_matrix_job job = {.a_row = set.along, .aside = write_next, .next = b + steps * tile};
+    job.next_bytes = next_blocks > 0 ? next_blocks * MO_MATRIX_TILE / jobs : 0;
+    for (int64_t n = 0, end; n < jobs; n = end) {
+        end = p->parts > 1 && n + p->together < jobs ? n + p->together : jobs;
+        for (int64_t part = 0; part < p->parts; part++) {
+            const int64_t first = steps * part / p->parts;
+            job.steps = p->steps + first, job.n_steps = steps * (part + 1) / p->parts - first;
+            job.b = b + first * tile;
+            job.start = part ? NULL : start;
+            multiply_part(&set, &job, n, end, part + 1 == p->parts);
+        }
+    }
+    write_done(&set);
 }
 
 /* Units go through sets of blocks, then bands, groups and images. */

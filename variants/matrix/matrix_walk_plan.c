@@ -11,7 +11,11 @@ enum {
     NEAR_WEIGHTS = 512 << 10,
     MIN_UNITS = 32,
     MIN_POSITIONS = 64, /* of a band, where there are more to make */
-    MAX_BAND_BYTES = 64 << 20
+    MAX_BAND_BYTES = 64 << 20,
+    /* of pairs of tiles of weights, 2 KiB each */
+    WHOLE_STEPS = 20,
+    PART_STEPS = 10,
+    TOGETHER = 7
 };
 
 /* Tensors of bfloat16 take half the room. */
@@ -120,6 +124,13 @@ static bool fill_steps(struct mo_region *region, const struct mo_conv *c, struct
     return steps;
 }
 
+/* Where weights of all steps are too many for the first cache. */
+static void choose_parts(struct mo_matrix_walk *p) {
+    p->parts = p->shape.steps > WHOLE_STEPS ? (p->shape.steps + PART_STEPS - 1) / PART_STEPS : 1;
+    p->together = p->parts > 1 ? TOGETHER : 1;
+    p->unwritten = p->together + 1;
+}
+
 static void describe(const struct mo_conv *c, const struct mo_matrix_walk *p, struct mo_step *step) {
     const int64_t in = p->small ? 1 : 4, out = (int64_t)mo_dtype_bytes(c->y->dtype), taps = c->kh * c->kw;
     const int64_t cg = c->cg / c->merge;
@@ -131,7 +142,7 @@ static void describe(const struct mo_conv *c, const struct mo_matrix_walk *p, st
     step->flops = 2 * c->n * c->o * c->oh * c->ow * taps * cg;
     step->bytes = c->n * (in * c->c * c->h * c->w + out * c->o * c->oh * c->ow * (c->residual ? 2 : 1)) +
                   p->shape.element * c->o * cg * taps;
-    step->scratch_bytes = p->sums_at + 2 * MO_MATRIX_SUMS + 3 * 64; /* small_pixels() reads on */
+    step->scratch_bytes = p->sums_at + p->unwritten * MO_MATRIX_SUMS + 3 * 64; /* small_pixels() reads on */
 }
 
 /* Lines are cut anywhere.  Else a band has a row at least: other kernels copy less where that would be
@@ -174,6 +185,7 @@ int mo_matrix_walk_plan(const struct mo_binder *binder, const struct mo_node *no
     set_columns(c, p);
     p->bounds = mo_fuse_bounds(&p->fuse, &p->lo, &p->hi);
     choose_units(p);
+    choose_parts(p);
     /* the last tile of a band reads positions behind it, and steps of those */
     p->chunk_bytes = p->packed_rows * p->columns * shape->width + MO_MATRIX_STEP;
     p->chunk_bytes = (p->chunk_bytes + 63) / 64 * 64;
