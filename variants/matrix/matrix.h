@@ -64,7 +64,10 @@ typedef void mo_narrow_fn(float lo, float hi, const float *sums, int64_t pixels,
 /* Sums of int32 of one block of 16 channels to uint8: times factors, plus `shift`, rounded to even.  Sums of up
  * to three pixels behind the last are read. */
 typedef void mo_small_pixels_fn(const struct mo_tile_pack *pack, const char *sums, const float *factor,
-                                const float *shift, int64_t pixels, char *y, int64_t y_pixel);
+                                const float *shift, int64_t pixels, char *y);
+/* The same of two blocks, which lie side by side in rows of y. */
+typedef void mo_small_rows_fn(const struct mo_tile_pack *pack, const char *sums, const float *factor,
+                              const float *shift, int64_t rows, char *y, int64_t y_row);
 
 struct mo_matrix_unit {
     const char *conv[MO_MATRIX_TYPES], *gemm[MO_MATRIX_TYPES]; /* names of kernels on it */
@@ -78,6 +81,7 @@ struct mo_matrix_unit {
     mo_gather_fn *gather_small; /* blocks that are bfloat16 already */
     mo_narrow_fn *narrow;
     mo_small_pixels_fn *small_pixels; /* NULL: there is none */
+    mo_small_rows_fn *small_rows;     /* likewise */
 };
 extern const struct mo_matrix_unit mo_matrix_amx, mo_matrix_vectors, mo_matrix_model;
 

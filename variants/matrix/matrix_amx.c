@@ -11,7 +11,7 @@
 
 /* Of weights that are asked for ahead, one line in so many bytes: the processor brings those about it by
  * itself, and a request waits for memory in one of the few buffers that loads of tiles need. */
-enum { NEAR_BYTES = 1024 };
+enum { NEAR_BYTES = 4096 };
 
 /* What all tiles are: 16 rows of 64 bytes.  Compilers see that the first bytes are read and no more: it must
  * not be made on the stack. */
@@ -110,5 +110,6 @@ const struct mo_matrix_unit mo_matrix_amx = {
     .gather_small = mo_matrix_gather_small,
     .narrow = mo_matrix_narrow_pixels,
     .small_pixels = mo_matrix_small_pixels,
+    .small_rows = mo_matrix_small_rows,
 };
 #endif

@@ -117,43 +117,61 @@ void mo_matrix_narrow_pixels(float lo, float hi, const float *sums, int64_t pixe
     }
 }
 
-/* Four pixels of sums, one after the other. */
-static inline __m512i small_pixels(const char *sums, __m512 factor, __m512 shift, __m512i zero, __m512i lo,
-                                   __m512i hi) {
-    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    __m512i sum[4];
-    for (int k = 0; k < 4; k++) {
-        const __m512 x = _mm512_cvtepi32_ps(_mm512_loadu_si512(sums + k * 64));
-        sum[k] = _mm512_cvtps_epi32(_mm512_fmadd_ps(x, factor, shift));
-    }
-    const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(sum[0], sum[1]), zero);
-    const __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(sum[2], sum[3]), zero);
-    const __m512i all = _mm512_packus_epi16(low, high);
-    return _mm512_permutexvar_epi32(order, _mm512_min_epu8(_mm512_max_epu8(all, lo), hi));
+/* What makes bytes of sums. */
+struct small {
+    __m512i zero, lo, hi;
+};
+
+static inline __m512i rounded(const char *sums, const float *factor, const float *shift) {
+    const __m512 x = _mm512_cvtepi32_ps(_mm512_loadu_si512(sums));
+    return _mm512_cvtps_epi32(_mm512_fmadd_ps(x, _mm512_loadu_ps(factor), _mm512_loadu_ps(shift)));
 }
 
+/* Four vectors, one after the other. */
+static inline __m512i small_of(const __m512i sum[4], const struct small *s) {
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(sum[0], sum[1]), s->zero);
+    const __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(sum[2], sum[3]), s->zero);
+    const __m512i all = _mm512_packus_epi16(low, high);
+    return _mm512_permutexvar_epi32(order, _mm512_min_epu8(_mm512_max_epu8(all, s->lo), s->hi));
+}
+
+static inline __m512i small_pixels(const char *sums, const float *factor, const float *shift,
+                                   const struct small *s) {
+    __m512i sum[4];
+    for (int k = 0; k < 4; k++)
+        sum[k] = rounded(sums + k * 64, factor, shift);
+    return small_of(sum, s);
+}
+
+/* Pixels of one block that follow each other. */
 void mo_matrix_small_pixels(const struct mo_tile_pack *pack, const char *sums, const float *factor,
-                            const float *shift, int64_t pixels, char *y, int64_t y_pixel) {
-    const __m512 f = _mm512_loadu_ps(factor), b = _mm512_loadu_ps(shift);
-    const __m512i zero = _mm512_loadu_si512(pack->zero), lo = _mm512_loadu_si512(pack->lo),
-                  hi = _mm512_loadu_si512(pack->hi);
+                            const float *shift, int64_t pixels, char *y) {
+    const struct small s = {_mm512_loadu_si512(pack->zero), _mm512_loadu_si512(pack->lo),
+                            _mm512_loadu_si512(pack->hi)};
     int64_t i = 0;
-    if (y_pixel == 16) {
-        for (; i + 4 <= pixels; i += 4)
-            _mm512_storeu_si512(y + i * 16, small_pixels(sums + i * 64, f, b, zero, lo, hi));
-        if (i < pixels)
-            _mm512_mask_storeu_epi32(y + i * 16, (__mmask16)((1u << 4 * (pixels - i)) - 1),
-                                     small_pixels(sums + i * 64, f, b, zero, lo, hi));
-        return;
-    }
-    for (; i < pixels; i += 4) {
-        const __m512i all = small_pixels(sums + i * 64, f, b, zero, lo, hi);
-        const int64_t n = pixels - i < 4 ? pixels - i : 4;
-        char *to = y + i * y_pixel;
-        _mm_storeu_si128((__m128i *)to, _mm512_castsi512_si128(all));
-        if (n > 1) _mm_storeu_si128((__m128i *)(to + y_pixel), _mm512_extracti32x4_epi32(all, 1));
-        if (n > 2) _mm_storeu_si128((__m128i *)(to + 2 * y_pixel), _mm512_extracti32x4_epi32(all, 2));
-        if (n > 3) _mm_storeu_si128((__m128i *)(to + 3 * y_pixel), _mm512_extracti32x4_epi32(all, 3));
+    for (; i + 4 <= pixels; i += 4)
+        _mm512_storeu_si512(y + i * 16, small_pixels(sums + i * 64, factor, shift, &s));
+    if (i < pixels)
+        _mm512_mask_storeu_epi32(y + i * 16, (__mmask16)((1u << 4 * (pixels - i)) - 1),
+                                 small_pixels(sums + i * 64, factor, shift, &s));
+}
+
+/* Rows of two blocks side by side: both are written at once, as rows that lie apart may share few places of
+ * the first cache. */
+void mo_matrix_small_rows(const struct mo_tile_pack *pack, const char *sums, const float *factor,
+                          const float *shift, int64_t rows, char *y, int64_t y_row) {
+    const struct small s = {_mm512_loadu_si512(pack->zero), _mm512_loadu_si512(pack->lo),
+                            _mm512_loadu_si512(pack->hi)};
+    for (int64_t i = 0; i < rows; i += 2) {
+        __m512i sum[4];
+        for (int k = 0; k < 4; k++)
+            sum[k] = rounded(sums + (i + k / 2) * 64 + k % 2 * MO_MATRIX_PAIR * MO_MATRIX_TILE,
+                             factor + k % 2 * 16, shift + k % 2 * 16);
+        const __m512i all = small_of(sum, &s);
+        _mm256_storeu_si256((__m256i *)(y + i * y_row), _mm512_castsi512_si256(all));
+        if (i + 1 < rows)
+            _mm256_storeu_si256((__m256i *)(y + (i + 1) * y_row), _mm512_extracti64x4_epi64(all, 1));
     }
 }
 

@@ -123,9 +123,8 @@ static void write_out(const struct mo_matrix_walk *p, const struct spot *s, int6
         return;
     }
     const struct mo_conv_small *small = p->small;
-    if (lanes == 16 && small->pack) {
-        p->unit->small_pixels(small->pack, sums, small->factor + channel, small->bias + channel, pixels, y,
-                              y_pixel);
+    if (lanes == 16 && small->pack && y_pixel == 16) {
+        p->unit->small_pixels(small->pack, sums, small->factor + channel, small->bias + channel, pixels, y);
         return;
     }
     if (lanes == 16) {
@@ -198,11 +197,28 @@ struct set {
     struct tiles *done; /* whose sums are complete and not written, or NULL */
 };
 
+/* Both blocks of a product, if that is possible. */
+static bool write_rows(const struct set *set, const struct tiles *t) {
+    const struct mo_matrix_walk *p = set->walk;
+    const struct mo_conv_small *small = p->small;
+    if (!p->line || p->y.plane != 16 || !small || !small->pack || set->blocks != 2) return false;
+    if (p->y_lanes != 16 && set->block + 2 == p->ocb) return false;
+    const int64_t channel = (set->spot->group * p->ocb + set->block) * 16, row = t->row[0];
+    const int64_t left = set->spot->rows - row, most = (int64_t)t->n * MO_MATRIX_POSITIONS;
+    p->unit->small_rows(small->pack, t->sums, small->factor + channel, small->bias + channel,
+                        left < most ? left : most, set->spot->y + set->block * 16 + row * p->y.row, p->y.row);
+    return true;
+}
+
 /* Of one block: where positions run on, all tiles are one. */
 static void write_next(void *of) {
     struct tiles *t = of;
     const struct set *set = t->of;
     if (t->written == set->blocks) return;
+    if (t->written == 0 && write_rows(set, t)) {
+        t->written = set->blocks;
+        return;
+    }
     const int runs = set->walk->dense ? 1 : t->n, b = t->written++;
     char *sums = t->sums + b * MO_MATRIX_PAIR * MO_MATRIX_TILE;
     for (int i = 0; i < runs; i++)
