@@ -102,6 +102,8 @@ int mo_prepare(struct mo_graph *g, const struct mo_frontend_options *options, mo
     const bool bare = options->no_passes || options->no_layout;
     bool small = wanted == MOIRE_PRECISION_INT8 || (wanted != MOIRE_PRECISION_FP32 && mo_isa_has_dot());
     g->keeps_small = small && !bare;
+    g->multiplies_tiles =
+        g->keeps_small && (options->any_unit || mo_matrix_of(mo_isa_detect(), MO_MATRIX_BYTES));
     int rc = mo_widen_halves(g, err);
     const struct mo_matrix_unit *unit = bare ? NULL : mo_halves_unit(options, g);
     g->halves = unit;

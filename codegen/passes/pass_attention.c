@@ -6,9 +6,12 @@
  * with operands of rank 4, [B,H,S,D], or of rank 3, [B H,S,D] (which become [1,B H,S,D]).  The mask is an
  * Add, or a Where that replaces scores by a constant.  A Transpose that only brings the heads of an operand
  * before its rows, or those of the result behind, is taken in: attention reads and writes [B,S,H,D] in place.
- */
+ *
+ * Between conversions to 8 bits, of Q, K, V, the softmax, the result and perhaps the scores, it becomes
+ * moire.QAttention where there is a matrix unit for bytes. */
 #include <string.h>
-#include "codegen/passes/passes.h"
+#include "codegen/passes/quantizer.h"
+#include "runtime/ops/attention.h"
 #include "runtime/ops/op.h"
 
 struct attention {
@@ -16,7 +19,13 @@ struct attention {
     int q, kt, v, mask;
     float scale, fill;
     bool replaces, keep; /* the mask is bool; it tells which scores stay */
+    /* conversions; scale 0: there is none.  Those of small operands have these as `from` */
+    struct mo_quantizer of[MO_ATTENTION_PARTS];
+    float inner; /* factor of scores before their conversion */
 };
+
+/* Sums of products of bytes fit an int32. */
+enum { MOST_SMALL = 60000 };
 
 /* Where one operand or the result lies. */
 struct place {
@@ -44,14 +53,35 @@ static int unscale(const struct mo_graph *g, int tensor, float *scale) {
     return tensor;
 }
 
-/* The scaled scores: a MatMul under an optional factor. */
+/* Notes what makes floats of bytes at `tensor`, if anything does. */
+static void note_small(const struct mo_graph *g, int tensor, struct mo_quantizer *q) {
+    if (!mo_quantizer_of(g, mo_producer(g, tensor), "DequantizeLinear", q) || q->dtype != MOIRE_U8)
+        q->scale = 0;
+}
+
+/* Skips a conversion to bytes and back; returns the tensor below. */
+static int unrounded(const struct mo_graph *g, int tensor, struct mo_quantizer *q) {
+    struct mo_quantizer to;
+    note_small(g, tensor, q);
+    if (q->scale > 0 && mo_quantizer_of(g, mo_producer(g, q->from), "QuantizeLinear", &to) &&
+        mo_quantizers_agree(&to, q))
+        return to.from;
+    q->scale = 0;
+    return tensor;
+}
+
+/* The scaled scores: a MatMul under an optional factor, and perhaps one under a conversion. */
 static bool scores(const struct mo_graph *g, int tensor, struct attention *a) {
-    a->scale = 1;
+    a->scale = a->inner = 1;
     int below = unscale(g, tensor, &a->scale);
+    below = unrounded(g, below, &a->of[MO_ATTENTION_SCORES]);
+    below = unscale(g, below, &a->inner);
     const struct mo_node *node = mo_producer(g, below);
     if (!mo_is(node, "MatMul") || !of_rank(g, below, a->rank)) return false;
-    a->q = unscale(g, node->in[0], &a->scale);
-    a->kt = unscale(g, node->in[1], &a->scale);
+    a->q = unscale(g, node->in[0], &a->inner);
+    a->kt = unscale(g, node->in[1], &a->inner);
+    note_small(g, a->q, &a->of[MO_ATTENTION_Q]);
+    note_small(g, a->kt, &a->of[MO_ATTENTION_K]);
     return of_rank(g, a->q, a->rank) && of_rank(g, a->kt, a->rank);
 }
 
@@ -87,13 +117,33 @@ static bool masked_scores(const struct mo_graph *g, int tensor, struct attention
     return false;
 }
 
+/* All of it is of bytes; or nothing, and its factors are one. */
+static bool is_small(const struct mo_graph *g, const struct mo_node *node, struct attention *a) {
+    const struct mo_node *next = mo_graph_sole_consumer(g, node->out[0]);
+    if (!g->multiplies_tiles || !mo_quantizer_of(g, next, "QuantizeLinear", &a->of[MO_ATTENTION_Y]))
+        return false;
+    for (int i = 0; i < MO_ATTENTION_PARTS; i++)
+        if (i != MO_ATTENTION_SCORES && (!(a->of[i].scale > 0) || a->of[i].dtype != MOIRE_U8)) return false;
+    const int64_t *kt = g->tensors[a->kt]->shape.d + a->rank - 2;
+    return kt[0] < MOST_SMALL && kt[1] < MOST_SMALL;
+}
+
+static bool is_plain(struct attention *a) {
+    for (int i = 0; i < MO_ATTENTION_Y; i++)
+        if (i != MO_ATTENTION_V && i != MO_ATTENTION_Q && i != MO_ATTENTION_K && a->of[i].scale > 0) return false;
+    a->of[MO_ATTENTION_Y].scale = 0;
+    a->scale *= a->inner;
+    return true;
+}
+
 static bool matches(const struct mo_graph *g, const struct mo_node *node, struct attention *a) {
     *a = (struct attention){.mask = -1};
     if (!mo_is(node, "MatMul") || node->out[0] < 0) return false;
     a->rank = g->tensors[node->out[0]]->shape.rank;
     if ((a->rank != 3 && a->rank != 4) || !of_rank(g, node->out[0], a->rank)) return false;
-    const struct mo_node *softmax = mo_producer(g, node->in[0]);
+    const struct mo_node *softmax = mo_producer(g, unrounded(g, node->in[0], &a->of[MO_ATTENTION_WEIGHTS]));
     a->v = node->in[1];
+    note_small(g, a->v, &a->of[MO_ATTENTION_V]);
     if (!mo_is(softmax, "Softmax") || !of_rank(g, a->v, a->rank) || !of_rank(g, softmax->in[0], a->rank))
         return false;
     int64_t axis = mo_attr_int(softmax, "axis", softmax->opset >= 13 ? -1 : 1);
@@ -104,7 +154,7 @@ static bool matches(const struct mo_graph *g, const struct mo_node *node, struct
     bool fits = q[r - 1] == kt[r - 2] && kt[r - 1] == v[r - 2];
     for (int i = 0; i < r - 2; i++)
         fits = fits && q[i] == kt[i] && q[i] == v[i];
-    return fits;
+    return fits && (is_small(g, node, a) || is_plain(a));
 }
 
 /* --- operands ------------------------------------------------------------------------------------------ */
@@ -144,8 +194,8 @@ static int add_reshape(struct mo_graph *g, int from, int to, moire_error *err) {
     return MOIRE_OK;
 }
 
-static int new_tensor(struct mo_graph *g, const struct mo_shape *shape, moire_error *err) {
-    const struct mo_tensor *t = mo_graph_add_tensor(g, "attention", MOIRE_F32, shape);
+static int new_tensor(struct mo_graph *g, const struct mo_shape *shape, moire_dtype dtype, moire_error *err) {
+    const struct mo_tensor *t = mo_graph_add_tensor(g, "attention", dtype, shape);
     return t ? t->id : mo_no_memory(err);
 }
 
@@ -153,7 +203,7 @@ static int new_tensor(struct mo_graph *g, const struct mo_shape *shape, moire_er
 static int lifted(struct mo_graph *g, int id, moire_error *err) {
     const int64_t *d = g->tensors[id]->shape.d;
     if (g->tensors[id]->shape.rank == 4) return id;
-    int to = new_tensor(g, &(struct mo_shape){.rank = 4, .d = {1, d[0], d[1], d[2]}}, err);
+    int to = new_tensor(g, &(struct mo_shape){.rank = 4, .d = {1, d[0], d[1], d[2]}}, g->tensors[id]->dtype, err);
     int rc = to < 0 ? to : add_reshape(g, id, to, err);
     return rc ? rc : to;
 }
@@ -167,7 +217,7 @@ static int turned(struct mo_graph *g, int id, moire_error *err) {
     shape.d[r - 1] = g->tensors[id]->shape.d[r - 2];
     perm[r - 2] = r - 1;
     perm[r - 1] = r - 2;
-    if ((to = new_tensor(g, &shape, err)) < 0) return to;
+    if ((to = new_tensor(g, &shape, g->tensors[id]->dtype, err)) < 0) return to;
     struct mo_node *node = add_node(g, "Transpose", 1, id, to);
     if (!node) return mo_no_memory(err);
     int rc = mo_set_ints(g, node, "perm", perm, r, err);
@@ -193,16 +243,17 @@ static int operand(struct mo_graph *g, int id, bool is_kt, struct place *out, mo
 }
 
 /* Where the result goes: through the Transpose behind it when that moves the heads back. */
-static int result(struct mo_graph *g, struct mo_node *node, int rank, struct place *out, moire_error *err) {
-    struct mo_node *turn = mo_graph_sole_consumer(g, node->out[0]);
+static int result(struct mo_graph *g, int from, int rank, struct place *out, moire_error *err) {
+    struct mo_node *turn = mo_graph_sole_consumer(g, from);
     int64_t perm[4];
     out->rows_first = permutation(turn, rank, perm) && is_perm(perm, 2, 1, 3);
-    int to = out->rows_first ? turn->out[0] : node->out[0];
+    int to = out->rows_first ? turn->out[0] : from;
     if (out->rows_first) turn->dead = true;
     out->tensor = to;
     if (rank == 4) return MOIRE_OK;
     const int64_t *d = g->tensors[to]->shape.d;
-    out->tensor = new_tensor(g, &(struct mo_shape){.rank = 4, .d = {1, d[0], d[1], d[2]}}, err);
+    out->tensor =
+        new_tensor(g, &(struct mo_shape){.rank = 4, .d = {1, d[0], d[1], d[2]}}, g->tensors[to]->dtype, err);
     return out->tensor < 0 ? out->tensor : add_reshape(g, out->tensor, to, err);
 }
 
@@ -227,13 +278,26 @@ static int set_attributes(struct mo_graph *g, struct mo_node *node, const struct
     return mo_set_ints(g, node, "order", order, 4, err);
 }
 
+static int set_rounding(struct mo_graph *g, struct mo_node *node, const struct attention *a, moire_error *err) {
+    int rc = mo_set_float(g, node, "inner", a->inner, err);
+    for (int i = 0; !rc && i < MO_ATTENTION_PARTS; i++) {
+        rc = mo_set_float(g, node, mo_attention_scales[i], a->of[i].scale, err);
+        if (!rc) rc = mo_set_int(g, node, mo_attention_zeros[i], a->of[i].zero, err);
+    }
+    return rc;
+}
+
 static int rewrite(struct mo_graph *g, struct mo_node *node, const struct attention *a, moire_error *err) {
+    const struct mo_quantizer *of = a->of;
+    const bool small = of[MO_ATTENTION_Y].scale > 0;
     struct place p[4];
-    int rc = operand(g, a->q, false, &p[0], err);
-    if (!rc) rc = operand(g, a->kt, true, &p[1], err);
-    if (!rc) rc = operand(g, a->v, false, &p[2], err);
-    if (!rc) rc = result(g, node, a->rank, &p[3], err);
-    if (!rc) rc = mo_become(g, node, "Attention", a->mask >= 0 ? 4 : 3, err);
+    int rc = operand(g, small ? of[MO_ATTENTION_Q].from : a->q, false, &p[0], err);
+    if (!rc) rc = operand(g, small ? of[MO_ATTENTION_K].from : a->kt, true, &p[1], err);
+    if (!rc) rc = operand(g, small ? of[MO_ATTENTION_V].from : a->v, false, &p[2], err);
+    if (!rc && small) mo_graph_sole_consumer(g, node->out[0])->dead = true;
+    if (!rc) rc = result(g, small ? of[MO_ATTENTION_Y].to : node->out[0], a->rank, &p[3], err);
+    if (!rc) rc = mo_become(g, node, small ? "QAttention" : "Attention", a->mask >= 0 ? 4 : 3, err);
+    if (!rc && small) rc = set_rounding(g, node, a, err);
     if (rc) return rc;
     for (int i = 0; i < 3; i++)
         node->in[i] = p[i].tensor;

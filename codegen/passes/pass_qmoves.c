@@ -2,19 +2,26 @@
  * pass_qmoves.c - operators that only move or compare numbers work on those of 8 bits, not on what these
  * stand for: dequantize, move, quantize becomes the move, where both conversions say the same.
  *
+ * What is moved and then quantized is quantized first: a fourth of the bytes moves.  What is dequantized and
+ * quantized as it was stays as it is.
+ *
  * A Concat takes its inputs with different scales: those that are not the output's are converted first.  A
  * mean over whole planes reads bytes, too, and says what their mean stands for (moire.QGlobalAveragePool). */
 #include <string.h>
 #include "codegen/passes/quantizer.h"
 #include "runtime/ops/op.h"
 
-/* Operators whose input 0 is all that they move. */
-static bool moves(const struct mo_node *node) {
-    static const char *const ops[] = {"MaxPool", "Reshape",      "Flatten",      "Squeeze",  "Unsqueeze",
-                                      "Slice",   "DepthToSpace", "SpaceToDepth", "Transpose"};
+/* Operators whose input 0 is all that they move: all of it, and Slice. */
+static bool moves_all(const struct mo_node *node) {
+    static const char *const ops[] = {"MaxPool",   "Reshape",      "Flatten",      "Squeeze",
+                                      "Unsqueeze", "DepthToSpace", "SpaceToDepth", "Transpose"};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
         if (mo_is(node, ops[i])) return node->n_out == 1 || node->out[1] < 0;
     return false;
+}
+
+static bool moves(const struct mo_node *node) {
+    return moves_all(node) || (mo_is(node, "Slice") && node->n_out == 1);
 }
 
 /* A QuantizeLinear is all that reads the node. */
@@ -73,14 +80,69 @@ static int mean(struct mo_graph *g, struct mo_node *node, moire_error *err) {
     return rc;
 }
 
+/* Move, then quantize: the other way round; true: done. */
+static bool exchange(struct mo_graph *g, struct mo_node *node, moire_error *err) {
+    struct mo_quantizer q;
+    const struct mo_tensor *x = g->tensors[node->in[0]];
+    if (!moves_all(node) || x->dtype != MOIRE_F32 || x->data || x->dynamic) return false;
+    struct mo_node *next = quantizer_after(g, node, &q);
+    struct mo_tensor *small = next ? mo_graph_add_tensor(g, x->name, q.dtype, &x->shape) : NULL;
+    if (!small) {
+        if (next) mo_no_memory(err);
+        return false;
+    }
+    struct mo_tensor *y = g->tensors[next->out[0]];
+    next->in[0] = node->in[0], next->out[0] = small->id;
+    node->in[0] = small->id, node->out[0] = y->id;
+    small->producer = next->id, small->consumer = node->id, small->n_uses = 1;
+    y->producer = node->id;
+    return true;
+}
+
+/* Dequantized, and quantized as it was. */
+static void cancel(struct mo_graph *g, struct mo_node *node) {
+    struct mo_quantizer x, y;
+    if (!mo_quantizer_of(g, node, "QuantizeLinear", &y) || g->tensors[y.to]->is_output ||
+        !mo_quantizer_of(g, mo_producer(g, y.from), "DequantizeLinear", &x) || !mo_quantizers_agree(&x, &y))
+        return;
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < g->nodes[i]->n_in; k++)
+            if (g->nodes[i]->in[k] == y.to) {
+                g->nodes[i]->in[k] = x.from;
+                g->tensors[x.from]->n_uses++;
+            }
+    node->dead = true;
+    if (g->tensors[y.from]->n_uses != 1 || g->tensors[y.from]->is_output) return;
+    mo_producer(g, y.from)->dead = true;
+    g->tensors[x.from]->n_uses--;
+}
+
+static int quantize_first(struct mo_graph *g, moire_error *err) {
+    for (bool changed = true; changed;) {
+        changed = false;
+        for (int i = 0; i < g->n_nodes; i++) {
+            struct mo_node *node = g->nodes[i];
+            if (node->dead || node->n_in < 1 || node->n_out < 1 || node->in[0] < 0 || node->out[0] < 0) continue;
+            moire_error problem = {0};
+            if (exchange(g, node, &problem)) changed = true;
+            if (problem.code) return mo_no_memory(err);
+        }
+    }
+    for (int i = 0; i < g->n_nodes; i++)
+        if (!g->nodes[i]->dead) cancel(g, g->nodes[i]);
+    return MOIRE_OK;
+}
+
 int mo_pass_quantized_moves(struct mo_graph *g, moire_error *err) {
+    int rc = quantize_first(g, err);
+    if (rc) return rc;
     for (int i = 0, n = g->n_nodes; i < n; i++) {
         struct mo_node *node = g->nodes[i];
         struct mo_quantizer x, y;
         if (node->dead || node->n_in < 1 || node->n_out < 1 || node->out[0] < 0) continue;
-        int rc = mo_is(node, "Concat")              ? concat(g, node, err)
-                 : mo_is(node, "GlobalAveragePool") ? mean(g, node, err)
-                                                    : MOIRE_OK;
+        rc = mo_is(node, "Concat")              ? concat(g, node, err)
+             : mo_is(node, "GlobalAveragePool") ? mean(g, node, err)
+                                                : MOIRE_OK;
         if (rc) return rc;
         if (!moves(node) || !mo_quantizer_of(g, mo_producer(g, node->in[0]), "DequantizeLinear", &x))
             continue;

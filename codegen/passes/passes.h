@@ -9,6 +9,7 @@
  *               fused epilogue.  Every Gemm and most MatMuls become this.
  *   Activation  y = act(x), act in node->fuse.  Every activation that was not fused becomes this.
  *   Attention   softmax(scale Q K^T + mask) V; heads before or behind the rows (runtime/ops/attention.c).
+ *   QAttention  the same of 8-bit numbers, with its conversions (runtime/ops/qattention.c).
  *   Fused       a tree of pointwise operators (runtime/ops/fused.h).
  *   QConv       a convolution of 8-bit numbers with its conversions (runtime/ops/qconv.h).
  *   Reorder     y = x in another layout. */

@@ -139,6 +139,7 @@ struct mo_graph {
     const char **outside;
     bool keeps_small;       /* constant filters of 8 bits are left to the passes, not folded */
     bool halves;            /* products of floats may be of bfloat16 numbers, added in float32 */
+    bool multiplies_tiles;  /* there is a matrix unit for 8-bit numbers */
     bool halves_by_vectors; /* of those, not where Winograd's algorithm is faster */
     int n_halves;           /* constants that the model holds in half precision and that are float32 here */
     struct mo_packed_places *packed; /* where binders put or find packed weights; NULL: in new memory */

@@ -69,11 +69,11 @@ void mo_attention_mask_strides(const struct mo_shape *mask, int64_t stride[4]) {
     }
 }
 
-static int infer_attention(const struct mo_op_ctx *ctx) {
+int mo_attention_infer(const struct mo_op_ctx *ctx, moire_dtype dtype) {
     struct mo_attention_view w;
     int rc = MOIRE_OK;
     for (int i = 0; !rc && i < 3; i++) {
-        rc = mo_check_type(ctx, i, MO_TYPE(MOIRE_F32));
+        rc = mo_check_type(ctx, i, MO_TYPE(dtype));
         if (!rc) rc = mo_check_rank(ctx, i, 4, 4);
     }
     if (!rc && mo_given(ctx, 3)) rc = mo_check_type(ctx, 3, MO_TYPE(MOIRE_F32) | MO_BOOLS);
@@ -84,10 +84,14 @@ static int infer_attention(const struct mo_op_ctx *ctx) {
         ok = mo_broadcast(&scores, &ctx->in[3].shape, &all) && mo_shape_equal(&scores, &all);
     }
     if (!ok) return mo_op_fail(ctx, MOIRE_ESHAPE, "the shapes of query, key, value and mask do not fit");
-    return mo_set_out(ctx, 0, MOIRE_F32, &w.out);
+    return mo_set_out(ctx, 0, dtype, &w.out);
 }
 
-static void softmax(double *p, int64_t n) {
+static int infer_attention(const struct mo_op_ctx *ctx) {
+    return mo_attention_infer(ctx, MOIRE_F32);
+}
+
+void mo_attention_softmax(double *p, int64_t n) {
     double top = -INFINITY, sum = 0;
     for (int64_t j = 0; j < n; j++)
         if (p[j] > top) top = p[j];
@@ -97,7 +101,7 @@ static void softmax(double *p, int64_t n) {
         p[j] /= sum;
 }
 
-static double masked(const struct mo_op_ctx *ctx, double score, int64_t at) {
+double mo_attention_masked(const struct mo_op_ctx *ctx, double score, int64_t at) {
     double fill = (double)mo_attr_float(ctx->node, "fill", -INFINITY);
     switch (mo_attention_mask_of(ctx->node, &ctx->in[3])) {
     case MO_MASK_ADD:
@@ -131,9 +135,11 @@ static void attend(const struct mo_op_ctx *ctx, const struct mo_attention_view *
         for (int64_t c = 0; c < w->depth; c++)
             p[j] += (double)q[c] * (double)key[c];
         p[j] *= (double)w->scale;
-        if (has_mask) p[j] = masked(ctx, p[j], b * stride[0] + h * stride[1] + i * stride[2] + j * stride[3]);
+        if (has_mask)
+            p[j] = mo_attention_masked(ctx, p[j],
+                                       b * stride[0] + h * stride[1] + i * stride[2] + j * stride[3]);
     }
-    softmax(p, w->keys);
+    mo_attention_softmax(p, w->keys);
     for (int64_t c = 0; c < w->width; c++) {
         double sum = 0;
         for (int64_t j = 0; j < w->keys; j++)

@@ -27,6 +27,33 @@ enum mo_attention_mask {
 };
 enum mo_attention_mask mo_attention_mask_of(const struct mo_node *node, const struct mo_value *mask);
 
+/* moire.QAttention: the same of uint8, rounded where the model rounds.  A number q stands for
+ * (q - zero) * scale; scale 0: those of scores are not rounded. */
+enum mo_attention_part {
+    MO_ATTENTION_Q,
+    MO_ATTENTION_K,
+    MO_ATTENTION_V,
+    MO_ATTENTION_SCORES,  /* `inner` Q K^T */
+    MO_ATTENTION_WEIGHTS, /* what the softmax gives */
+    MO_ATTENTION_Y,
+    MO_ATTENTION_PARTS
+};
+struct mo_attention_rounding {
+    float scale[MO_ATTENTION_PARTS];
+    int zero[MO_ATTENTION_PARTS];
+    float inner; /* factor of scores before they are rounded; view.scale comes after */
+};
+/* Names of their attributes. */
+extern const char *const mo_attention_scales[MO_ATTENTION_PARTS], *const mo_attention_zeros[MO_ATTENTION_PARTS];
+void mo_attention_rounding_of(const struct mo_node *node, struct mo_attention_rounding *out);
+
+/* Of the references: a score under the mask element `at`, and the softmax of n scores. */
+struct mo_op_ctx;
+double mo_attention_masked(const struct mo_op_ctx *ctx, double score, int64_t at);
+void mo_attention_softmax(double *p, int64_t n);
+/* Checks shapes and the mask's type; q, k and v and the output are of `dtype`. */
+int mo_attention_infer(const struct mo_op_ctx *ctx, moire_dtype dtype);
+
 /* False when the shapes of query, key and value or the attributes do not fit together. */
 bool mo_attention_view_of(const struct mo_node *node, const struct mo_shape *q, const struct mo_shape *k,
                           const struct mo_shape *v, struct mo_attention_view *out);

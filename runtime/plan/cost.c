@@ -23,6 +23,7 @@ static const struct product products[] = {
     {"Gemm", GEMM, 1},      {"Attention", ATTENTION, 1},  {"ConvTranspose", CONV_TRANSPOSE, 1},
     {"LSTM", RECURRENT, 1}, {"GRU", RECURRENT, 1},        {"RNN", RECURRENT, 1},
     {"Einsum", EINSUM, 0},  {"QConv", CONV, 1},           {"QMatMul", MATMUL, 1},
+    {"QAttention", ATTENTION, 1},
 };
 
 static const struct product *product_of(const struct mo_node *node) {

@@ -20,6 +20,7 @@
     X(fused)                                                                                                 \
     X(binary)                                                                                                \
     X(affine)                                                                                                \
+    X(attention_bytes)                                                                                       \
     X(softmax)                                                                                               \
     X(layernorm)                                                                                             \
     X(reduce)                                                                                                \

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * attention_bytes.c - attention of uint8 by products of bytes on a matrix unit; scores, masks and the softmax
+ * are floats, rounded to 8 bits where the model says so.
+ *
+ * K and V of a head become tiles once, signed.  With k' = k - 128 and zero points zq and zk' a score is
+ *
+ *   sum (q - zq)(k' - zk')  =  sum q k'  +  (depth zq zk' - zq sum k')  -  zk' sum q
+ *
+ * where sums start from the second term, which is the key's, and the third is the query's; likewise for the
+ * product of weights and V.  32 queries take three steps in scratch, as in attention_halves.c. */
+#include "variants/simd/attention_bytes.h"
+#include "variants/simd/simd.h"
+#include "variants/simd/soften.h"
+#include "variants/simd/transpose.h"
+
+typedef struct mo_attention_bytes_params params;
+typedef struct mo_attention_bytes_room room;
+
+static const uint8_t *byte_at(const void *base, const struct mo_attention_operand *o, int64_t b, int64_t h) {
+    return (const uint8_t *)base + o->at + b * o->batch + h * o->head;
+}
+
+/* Tile `step` of block `block` of `blocks`: pairs of them lie together. */
+static char *tile_of(char *tiles, int64_t block, int64_t blocks, int64_t step, int64_t steps) {
+    const int64_t pair = blocks - block / 2 * 2 < 2 ? 1 : 2;
+    return tiles + block / 2 * 2 * steps * MO_MATRIX_TILE + (step * pair + block % 2) * MO_MATRIX_TILE;
+}
+
+/* Signed, and their sum. */
+static int32_t sign_row(const uint8_t *from, int8_t *restrict to, int64_t n) {
+    int32_t sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += from[i];
+    for (int64_t i = 0; i < n; i++)
+        to[i] = (int8_t)(from[i] ^ 0x80);
+    return sum - (int32_t)n * 128;
+}
+
+/* Four of a row's numbers become a column. */
+static void pack_keys(const params *p, const room *r, const uint8_t *k, char *scratch) {
+    const struct mo_attention_view *w = &p->of.view;
+    const int64_t steps = r->depth_bytes / MO_MATRIX_STEP, rows = r->key_blocks * 16;
+    char *row = scratch + r->rows;
+    int32_t *start = (int32_t *)(scratch + r->key_start);
+    memset(row, 0, (size_t)(rows * r->depth_bytes));
+    for (int64_t j = 0; j < rows; j++) {
+        const int32_t sum =
+            j < w->keys ? sign_row(k + j * w->k.row, (int8_t *)row + j * r->depth_bytes, w->depth) : 0;
+        start[j] = p->q_zero * ((int32_t)w->depth * p->k_zero - sum);
+    }
+    for (int64_t block = 0; block < r->key_blocks; block++)
+        for (int64_t step = 0; step < steps; step++)
+            transpose16((const float *)(row + block * 16 * r->depth_bytes + step * MO_MATRIX_STEP),
+                        r->depth_bytes / 4,
+                        (float *)tile_of(scratch + r->keys, block, r->key_blocks, step, steps), 16);
+}
+
+/* Sixteen columns of four rows, or fewer: numbers of a column side by side. */
+static void join_rows(const uint8_t *const row[4], int64_t columns, char *to, int32_t *restrict sum) {
+    for (int64_t c = 0; c < columns; c++)
+        for (int j = 0; j < 4; j++) {
+            const int x = row[j] ? row[j][c] - 128 : 0;
+            to[c * 4 + j] = (char)x;
+            sum[c] += x;
+        }
+}
+
+static void pack_values(const params *p, const room *r, const uint8_t *v, char *scratch) {
+    const struct mo_attention_view *w = &p->of.view;
+    const int64_t steps = r->key_bytes / MO_MATRIX_STEP;
+    int32_t *start = (int32_t *)(scratch + r->value_start);
+    memset(scratch + r->values, 0, (size_t)(r->width_blocks * r->key_bytes * 16));
+    memset(start, 0, (size_t)r->width_blocks * 64);
+    for (int64_t block = 0; block < r->width_blocks; block++) {
+        const int64_t left = w->width - block * 16, columns = left < 16 ? left : 16;
+        for (int64_t key = 0; key < w->keys; key += 4) {
+            const uint8_t *row[4];
+            for (int j = 0; j < 4; j++)
+                row[j] = key + j < w->keys ? v + (key + j) * w->v.row + block * 16 : NULL;
+            char *tile = tile_of(scratch + r->values, block, r->width_blocks, key / MO_MATRIX_STEP, steps);
+            join_rows(row, columns, tile + key % MO_MATRIX_STEP * 16, start + block * 16);
+        }
+    }
+    for (int64_t c = 0; c < r->width_blocks * 16; c++)
+        start[c] = p->weights_zero * ((int32_t)w->keys * p->v_zero - start[c]);
+}
+
+/* A row of tiles by 32 rows of bytes: sums of two blocks, of which one may not be there. */
+static int multiply(const params *p, const char *rows, int64_t bytes, const char *tiles, const int32_t *start,
+                    int64_t block, int64_t blocks, char *sums) {
+    const int n = blocks - block < 2 ? 1 : 2;
+    const int64_t steps = bytes / MO_MATRIX_STEP;
+    const struct mo_matrix_job job = {.a = {rows, rows + MO_MATRIX_POSITIONS * bytes},
+                                      .a_row = bytes,
+                                      .steps = p->of.steps,
+                                      .n_steps = steps,
+                                      .b = tiles + block * steps * MO_MATRIX_TILE,
+                                      .start = start + block * 16,
+                                      .sums = sums};
+    p->of.unit->run[MO_MATRIX_BYTES](&job, MO_MATRIX_PAIR, n);
+    return n;
+}
+
+static const int32_t *sums_of(const char *sums, int block, int64_t row) {
+    return (const int32_t *)(sums + block * MO_MATRIX_PAIR * MO_MATRIX_TILE + row * 64);
+}
+
+/* Nearest whole number of x, ties to even, + zero, within uint8; a NaN becomes 0. */
+static inline float byte_of(float x, float zero) {
+    float v = rintf(x) + zero;
+    v = v > 0.0f ? v : 0.0f;
+    return v > 255.0f ? 255.0f : v;
+}
+
+/* Sixteen scores of a query; `less` is its own term. */
+static void score_block(const params *p, const int32_t *sum, int32_t less, float *restrict to) {
+    const float factor = p->to_scores, zero = (float)p->scores_zero;
+    if (p->rounds)
+        for (int l = 0; l < 16; l++)
+            to[l] = byte_of((float)(sum[l] - less) * factor, zero) - zero;
+    else
+        for (int l = 0; l < 16; l++)
+            to[l] = (float)(sum[l] - less) * factor;
+}
+
+/* e^(s - top) times `part`, as bytes; their sum. */
+static int32_t weigh_row(const params *p, const float *s, float part, int64_t n, uint8_t *restrict to) {
+    const float factor = part * p->to_weights, zero = (float)p->weights_zero;
+    int32_t sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        to[i] = (uint8_t)(int32_t)byte_of(s[i] * factor, zero);
+    for (int64_t i = 0; i < n; i++)
+        sum += to[i];
+    return sum;
+}
+
+/* Up to sixteen results of a query. */
+static void write_block(const params *p, const int32_t *sum, int32_t less, int64_t n, uint8_t *restrict y) {
+    const float factor = p->to_y, zero = (float)p->y_zero;
+    uint8_t all[16];
+    for (int l = 0; l < 16; l++)
+        all[l] = (uint8_t)(int32_t)byte_of((float)(sum[l] - less) * factor, zero);
+    memcpy(y, all, (size_t)n);
+}
+
+/* Rows of n queries, and the sum of each. */
+static void copy_queries(const params *p, const room *r, const uint8_t *q, int64_t n, char *rows, int32_t *sum) {
+    const struct mo_attention_view *w = &p->of.view;
+    memset(rows, 0, (size_t)(MO_QUERIES * r->depth_bytes));
+    for (int64_t i = 0; i < n; i++) {
+        const uint8_t *from = q + i * w->q.row;
+        memcpy(rows + i * r->depth_bytes, from, (size_t)w->depth);
+        sum[i] = 0;
+        for (int64_t c = 0; c < w->depth; c++)
+            sum[i] += from[c];
+    }
+}
+
+/* n of at most 32 queries; `mask` and `y` belong to the first. */
+static void run_queries(const params *p, const room *r, const uint8_t *q, const char *mask, uint8_t *y,
+                        int64_t n, char *scratch) {
+    const struct mo_attention_view *w = &p->of.view;
+    char *rows = scratch + r->rows, *weights = scratch + r->weights, *sums = scratch + r->sums;
+    float *scores = (float *)(scratch + r->scores);
+    int32_t sum[MO_QUERIES];
+    const int64_t row = r->key_blocks * 16;
+    copy_queries(p, r, q, n, rows, sum);
+    for (int64_t block = 0; block < r->key_blocks; block += 2) {
+        const int blocks = multiply(p, rows, r->depth_bytes, scratch + r->keys,
+                                    (const int32_t *)(scratch + r->key_start), block, r->key_blocks, sums);
+        for (int b = 0; b < blocks; b++)
+            for (int64_t i = 0; i < n; i++)
+                score_block(p, sums_of(sums, b, i), p->k_zero * sum[i], scores + i * row + (block + b) * 16);
+    }
+    memset(weights, 0, (size_t)(MO_QUERIES * r->key_bytes));
+    for (int64_t i = 0; i < n; i++) {
+        mask_row(&p->of, scores + i * row, mask ? mask + i * mask_row_bytes(&p->of) : NULL);
+        const float part = soften(scores + i * row, w->keys);
+        sum[i] = weigh_row(p, scores + i * row, part, w->keys, (uint8_t *)weights + i * r->key_bytes);
+    }
+    for (int64_t block = 0; block < r->width_blocks; block += 2) {
+        const int blocks = multiply(p, weights, r->key_bytes, scratch + r->values,
+                                    (const int32_t *)(scratch + r->value_start), block, r->width_blocks, sums);
+        for (int b = 0; b < blocks; b++) {
+            const int64_t column = (block + b) * 16, left = w->width - column;
+            for (int64_t i = 0; i < n; i++)
+                write_block(p, sums_of(sums, b, i), p->v_zero * sum[i], left < 16 ? left : 16,
+                            y + i * w->y.row + column);
+        }
+    }
+}
+
+void MO_SIMD(attention_bytes)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
+    const params *p = args->params;
+    const struct mo_attention_view *w = &p->of.view;
+    const room r = mo_attention_bytes_room_of(w);
+    int64_t packed = -1;
+    p->of.unit->begin();
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t head = unit / p->of.chunks, first = unit % p->of.chunks * p->of.chunk;
+        const int64_t last = first + p->of.chunk < w->queries ? first + p->of.chunk : w->queries;
+        const int64_t b = head / w->heads, h = head % w->heads;
+        if (head != packed) {
+            pack_keys(p, &r, byte_at(args->in[1], &w->k, b, h), scratch);
+            pack_values(p, &r, byte_at(args->in[2], &w->v, b, h), scratch);
+            packed = head;
+        }
+        for (int64_t i = first; i < last; i += MO_QUERIES)
+            run_queries(p, &r, byte_at(args->in[0], &w->q, b, h) + i * w->q.row,
+                        mask_at(&p->of, args->in[3], b, h, i),
+                        (uint8_t *)args->out[0] + b * w->y.batch + h * w->y.head + i * w->y.row,
+                        last - i < MO_QUERIES ? last - i : MO_QUERIES, scratch);
+    }
+    p->of.unit->end();
+}
