@@ -12,9 +12,11 @@
 #include "variants/simd/simd.h"
 #include "variants/simd/soften.h"
 #include "variants/simd/transpose.h"
+#include "variants/simd/vec.h"
 
 typedef struct mo_attention_bytes_params params;
 typedef struct mo_attention_bytes_room room;
+typedef uint8_t byte_vec __attribute__((vector_size(LANES), aligned(1), may_alias));
 
 static const uint8_t *byte_at(const void *base, const struct mo_attention_operand *o, int64_t b, int64_t h) {
     return (const uint8_t *)base + o->at + b * o->batch + h * o->head;
@@ -55,43 +57,49 @@ static void pack_keys(const params *p, const room *r, const uint8_t *k, char *sc
                         (float *)tile_of(scratch + r->keys, block, r->key_blocks, step, steps), 16);
 }
 
-/* Sixteen columns of four rows, or fewer: numbers of a column side by side. */
-static void join_rows(const uint8_t *const row[4], int64_t columns, char *to, int32_t *restrict sum) {
-    for (int64_t c = 0; c < columns; c++)
-        for (int j = 0; j < 4; j++) {
-            const int x = row[j] ? row[j][c] - 128 : 0;
-            to[c * 4 + j] = (char)x;
-            sum[c] += x;
-        }
+/* Sixteen columns of four rows: numbers of a column side by side. */
+static void join_rows(const uint8_t *const row[4], int64_t at, char *to, int32_t *sum) {
+    for (int part = 0; part < 16; part += LANES) {
+        ivec x[4];
+        for (int j = 0; j < 4; j++)
+            x[j] = __builtin_convertvector(*(const byte_vec *)(row[j] + at + part), ivec);
+        *(ivec *)(to + part * 4) = (x[0] | x[1] << 8 | x[2] << 16 | x[3] << 24) ^ (int32_t)0x80808080;
+        *(ivec *)(sum + part) += x[0] + x[1] + x[2] + x[3] - 4 * 128;
+    }
 }
 
 static void pack_values(const params *p, const room *r, const uint8_t *v, char *scratch) {
     const struct mo_attention_view *w = &p->of.view;
-    const int64_t steps = r->key_bytes / MO_MATRIX_STEP;
+    const int64_t steps = r->key_bytes / MO_MATRIX_STEP, columns = r->width_blocks * 16;
     int32_t *start = (int32_t *)(scratch + r->value_start);
+    uint8_t *edge = (uint8_t *)scratch + r->rows; /* rows that end in a block, or are not there */
     memset(scratch + r->values, 0, (size_t)(r->width_blocks * r->key_bytes * 16));
-    memset(start, 0, (size_t)r->width_blocks * 64);
-    for (int64_t block = 0; block < r->width_blocks; block++) {
-        const int64_t left = w->width - block * 16, columns = left < 16 ? left : 16;
-        for (int64_t key = 0; key < w->keys; key += 4) {
-            const uint8_t *row[4];
-            for (int j = 0; j < 4; j++)
-                row[j] = key + j < w->keys ? v + (key + j) * w->v.row + block * 16 : NULL;
+    memset(start, 0, (size_t)columns * 4);
+    for (int64_t key = 0; key < w->keys; key += 4) {
+        const uint8_t *row[4];
+        for (int j = 0; j < 4; j++) {
+            row[j] = v + (key + j) * w->v.row;
+            if (key + j < w->keys && w->width == columns) continue;
+            memset(edge + j * columns, 128, (size_t)columns); /* zeros once they are signed */
+            if (key + j < w->keys) memcpy(edge + j * columns, row[j], (size_t)w->width);
+            row[j] = edge + j * columns;
+        }
+        for (int64_t block = 0; block < r->width_blocks; block++) {
             char *tile = tile_of(scratch + r->values, block, r->width_blocks, key / MO_MATRIX_STEP, steps);
-            join_rows(row, columns, tile + key % MO_MATRIX_STEP * 16, start + block * 16);
+            join_rows(row, block * 16, tile + key % MO_MATRIX_STEP * 16, start + block * 16);
         }
     }
-    for (int64_t c = 0; c < r->width_blocks * 16; c++)
+    for (int64_t c = 0; c < columns; c++)
         start[c] = p->weights_zero * ((int32_t)w->keys * p->v_zero - start[c]);
 }
 
 /* A row of tiles by 32 rows of bytes: sums of two blocks, of which one may not be there. */
-static int multiply(const params *p, const char *rows, int64_t bytes, const char *tiles, const int32_t *start,
+static int multiply(const params *p, const char *rows, int64_t width, const char *tiles, const int32_t *start,
                     int64_t block, int64_t blocks, char *sums) {
     const int n = blocks - block < 2 ? 1 : 2;
-    const int64_t steps = bytes / MO_MATRIX_STEP;
-    const struct mo_matrix_job job = {.a = {rows, rows + MO_MATRIX_POSITIONS * bytes},
-                                      .a_row = bytes,
+    const int64_t steps = width / MO_MATRIX_STEP;
+    const struct mo_matrix_job job = {.a = {rows, rows + MO_MATRIX_POSITIONS * width},
+                                      .a_row = width,
                                       .steps = p->of.steps,
                                       .n_steps = steps,
                                       .b = tiles + block * steps * MO_MATRIX_TILE,
@@ -105,42 +113,59 @@ static const int32_t *sums_of(const char *sums, int block, int64_t row) {
     return (const int32_t *)(sums + block * MO_MATRIX_PAIR * MO_MATRIX_TILE + row * 64);
 }
 
-/* Nearest whole number of x, ties to even, + zero, within uint8; a NaN becomes 0. */
-static inline float byte_of(float x, float zero) {
-    float v = rintf(x) + zero;
-    v = v > 0.0f ? v : 0.0f;
-    return v > 255.0f ? 255.0f : v;
+/* Adding 1.5 x 2^23 leaves no room for a fraction: the sum is rounded to even, and its bits count up. */
+static const float magic = 12582912.0f;
+
+/* What a number less its zero point may be. */
+struct bounds {
+    vec_value lo, hi;
+};
+
+static inline struct bounds bounds_of(int zero) {
+    return (struct bounds){(float)-zero - (vec_value){0}, (float)(255 - zero) - (vec_value){0}};
+}
+
+/* Within the bounds; a NaN becomes the least. */
+static inline __attribute__((always_inline)) vec_value bounded(vec_value x, const struct bounds *b) {
+    return vec_smaller(vec_larger(x, b->lo), b->hi);
+}
+
+static inline __attribute__((always_inline)) void store_bytes(uint8_t *to, vec_value x, int zero) {
+    *(byte_vec *)to = __builtin_convertvector((ivec)(x + magic) - (0x4b400000 - zero), byte_vec);
+}
+
+static inline __attribute__((always_inline)) vec_value reals(const int32_t *sum, int32_t less, float factor) {
+    return __builtin_convertvector(*(const ivec *)sum - less, vec_value) * factor;
 }
 
 /* Sixteen scores of a query; `less` is its own term. */
-static void score_block(const params *p, const int32_t *sum, int32_t less, float *restrict to) {
-    const float factor = p->to_scores, zero = (float)p->scores_zero;
-    if (p->rounds)
-        for (int l = 0; l < 16; l++)
-            to[l] = byte_of((float)(sum[l] - less) * factor, zero) - zero;
-    else
-        for (int l = 0; l < 16; l++)
-            to[l] = (float)(sum[l] - less) * factor;
+static void score_block(const params *p, const int32_t *sum, int32_t less, float *to) {
+    const struct bounds b = bounds_of(p->scores_zero);
+    for (int part = 0; part < 16; part += LANES) {
+        const vec_value x = reals(sum + part, less, p->to_scores);
+        *(vec *)(to + part) = p->rounds ? bounded(x, &b) + magic - magic : x;
+    }
 }
 
-/* e^(s - top) times `part`, as bytes; their sum. */
-static int32_t weigh_row(const params *p, const float *s, float part, int64_t n, uint8_t *restrict to) {
-    const float factor = part * p->to_weights, zero = (float)p->weights_zero;
+/* e^(s - top) times `part`, as bytes, of whole blocks; the sum of the first n. */
+static int32_t weigh_row(const params *p, const float *s, float part, int64_t n, uint8_t *to) {
+    const struct bounds b = bounds_of(p->weights_zero);
+    const float factor = part * p->to_weights;
     int32_t sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        to[i] = (uint8_t)(int32_t)byte_of(s[i] * factor, zero);
+    for (int64_t i = 0; i < (n + 15) / 16 * 16; i += LANES)
+        store_bytes(to + i, bounded(*(const vec *)(s + i) * factor, &b), p->weights_zero);
     for (int64_t i = 0; i < n; i++)
         sum += to[i];
     return sum;
 }
 
 /* Up to sixteen results of a query. */
-static void write_block(const params *p, const int32_t *sum, int32_t less, int64_t n, uint8_t *restrict y) {
-    const float factor = p->to_y, zero = (float)p->y_zero;
+static void write_block(const params *p, const int32_t *sum, int32_t less, int64_t n, uint8_t *y) {
+    const struct bounds b = bounds_of(p->y_zero);
     uint8_t all[16];
-    for (int l = 0; l < 16; l++)
-        all[l] = (uint8_t)(int32_t)byte_of((float)(sum[l] - less) * factor, zero);
-    memcpy(y, all, (size_t)n);
+    for (int part = 0; part < 16; part += LANES)
+        store_bytes(n < 16 ? all + part : y + part, bounded(reals(sum + part, less, p->to_y), &b), p->y_zero);
+    if (n < 16) memcpy(y, all, (size_t)n);
 }
 
 /* Rows of n queries, and the sum of each. */
@@ -150,9 +175,10 @@ static void copy_queries(const params *p, const room *r, const uint8_t *q, int64
     for (int64_t i = 0; i < n; i++) {
         const uint8_t *from = q + i * w->q.row;
         memcpy(rows + i * r->depth_bytes, from, (size_t)w->depth);
-        sum[i] = 0;
+        int32_t all = 0;
         for (int64_t c = 0; c < w->depth; c++)
-            sum[i] += from[c];
+            all += from[c];
+        sum[i] = all;
     }
 }
 

@@ -24,7 +24,8 @@ static inline struct mo_attention_bytes_room mo_attention_bytes_room_of(const st
     r.key_start = r.values + r.width_blocks * r.key_bytes * 16;
     r.value_start = r.key_start + r.key_blocks * 64;
     r.rows = r.value_start + r.width_blocks * 64;
-    r.weights = r.rows + most * r.depth_bytes;
+    const int64_t room = most * r.depth_bytes, edge = 4 * r.width_blocks * 16; /* edge: rows of V */
+    r.weights = r.rows + (room > edge ? room : (edge + 63) / 64 * 64);
     r.scores = r.weights + MO_QUERIES * r.key_bytes;
     r.sums = r.scores + MO_QUERIES * r.key_blocks * 64;
     r.bytes = r.sums + MO_MATRIX_SUMS;

@@ -49,8 +49,28 @@ static inline void mask_row(const struct mo_attention_params *p, float *s, const
     }
 }
 
+/* Vectors of four, on any level. */
+typedef float four_lanes __attribute__((vector_size(16)));
+typedef int32_t four_bits __attribute__((vector_size(16)));
+
+static inline __attribute__((always_inline)) four_lanes combine(four_lanes a, four_lanes b, const bool sum) {
+    const four_bits mine = a > b;
+    if (sum) return a + b;
+    return (four_lanes)(((four_bits)a & mine) | ((four_bits)b & ~mine));
+}
+
+/* Sixteen lanes to one number: their sum, or the largest. */
+static inline __attribute__((always_inline)) float fold_lanes(const float *lane, const bool sum) {
+    four_lanes part[4];
+    memcpy(part, lane, sizeof part);
+    const four_lanes four = combine(combine(part[0], part[2], sum), combine(part[1], part[3], sum), sum);
+    const float x = sum ? four[0] + four[2] : most(four[0], four[2]);
+    const float y = sum ? four[1] + four[3] : most(four[1], four[3]);
+    return sum ? x + y : most(x, y);
+}
+
 static inline float largest(const float *s, int64_t n) {
-    float lane[16], top;
+    float lane[16];
     int64_t whole = n / 16 * 16;
     for (int l = 0; l < 16; l++)
         lane[l] = s[0];
@@ -59,10 +79,7 @@ static inline float largest(const float *s, int64_t n) {
             lane[l] = most(s[i + l], lane[l]);
     for (int64_t i = whole; i < n; i++)
         lane[i - whole] = most(s[i], lane[i - whole]);
-    top = lane[0];
-    for (int l = 1; l < 16; l++)
-        top = most(lane[l], top);
-    return top;
+    return fold_lanes(lane, false);
 }
 
 /* s = e^(s - largest); returns one over the sum, which the caller multiplies into the shorter result. */
@@ -79,9 +96,6 @@ static inline float soften(float *s, int64_t n) {
         s[i] = fast_exp(s[i] - top);
         lane[i - whole] += s[i];
     }
-    for (int step = 8; step; step /= 2)
-        for (int l = 0; l < step; l++)
-            lane[l] += lane[l + step];
-    return 1.0f / lane[0];
+    return 1.0f / fold_lanes(lane, true);
 }
 #endif
