@@ -75,7 +75,9 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     }
     p.h = w.h, p.w = w.w, p.oh = w.oh, p.ow = w.ow, p.kh = w.kh, p.kw = w.kw, p.sh = w.sh, p.sw = w.sw;
     p.dh = w.dh, p.dw = w.dw, p.pt = w.pt, p.pl = w.pl, p.pb = w.pb, p.pr = w.pr;
-    step->scratch_bytes = p.w * p.lanes * 4;
+    const int64_t end = (p.ow - 1) * p.sw - p.pl + (p.kw - 1) * p.dw + 1;
+    p.left = p.pl > 0 ? p.pl : 0, p.right = end > p.w ? end - p.w : 0;
+    step->scratch_bytes = (p.left + p.w * 4 + p.right) * p.lanes;
     const struct mo_simd_table *simd = mo_simd_of(binder->isa);
     mo_kernel *run = x->dtype == MOIRE_U8 ? simd->pool_bytes : halves ? simd->pool_halves : simd->pool;
     return mo_bound(step, run, "pool", mo_keep(binder, &p, sizeof p), x->shape.d[0] * p.planes * p.oh, err);

@@ -68,11 +68,13 @@ static void add_channel(const struct mo_enter_params *p, const float *x, int c, 
 
 /* Each word, and three of zero. */
 static void spread_words(const uint32_t *word, char *y, int64_t n) {
-    typedef uint32_t words __attribute__((vector_size(64), aligned(4), may_alias));
     int64_t i = 0;
-    for (; i + 4 <= n; i += 4)
-        *(words *)(y + i * 16) =
-            (words){word[i], 0, 0, 0, word[i + 1], 0, 0, 0, word[i + 2], 0, 0, 0, word[i + 3], 0, 0, 0};
+#if defined(MO_ISA_IS_avx512)
+    for (; i + 4 <= n; i += 4) {
+        const __m512i four = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(word + i)));
+        _mm512_storeu_si512(y + i * 16, _mm512_maskz_expand_epi32(0x1111, four));
+    }
+#endif
     for (; i < n; i++) {
         const uint32_t pixel[4] = {word[i]};
         memcpy(y + i * 16, pixel, 16);

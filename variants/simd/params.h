@@ -200,6 +200,7 @@ struct mo_pool_params {
     int lanes, out_lanes;     /* out_lanes 1 with lanes 16: a global pool that leaves the blocked layout */
     int64_t channels, planes; /* real channels; channels or blocks of an image */
     int64_t h, w, oh, ow, kh, kw, sh, sw, dh, dw, pt, pl, pb, pr;
+    int64_t left, right; /* columns that windows read beside the image, of pool_bytes */
     struct mo_fuse fuse;
     struct mo_padding padding;
 };
