@@ -97,6 +97,13 @@ const struct mo_matrix_unit *mo_halves_unit(const struct mo_frontend_options *o,
     return !g->exact && (own || o->precision == MOIRE_PRECISION_BF16) ? unit : NULL;
 }
 
+/* Constants that the model itself holds as float16 lose nothing. */
+static enum mo_float16 float16_of(enum moire_precision wanted, const struct mo_graph *g) {
+    if (!mo_isa_covers(mo_isa_detect(), MO_ISA_AVX2)) return MO_FLOAT16_NONE;
+    if (wanted == MOIRE_PRECISION_FP16 && !g->exact) return MO_FLOAT16_ROUNDED;
+    return wanted == MOIRE_PRECISION_AUTO && g->n_halves && !g->halves ? MO_FLOAT16_EXACT : MO_FLOAT16_NONE;
+}
+
 int mo_prepare(struct mo_graph *g, const struct mo_frontend_options *options, moire_error *err) {
     const enum moire_precision wanted = options->precision;
     const bool bare = options->no_passes || options->no_layout;
@@ -108,6 +115,10 @@ int mo_prepare(struct mo_graph *g, const struct mo_frontend_options *options, mo
     const struct mo_matrix_unit *unit = bare ? NULL : mo_halves_unit(options, g);
     g->halves = unit;
     g->halves_by_vectors = unit && unit->vectors;
+    g->float16 = bare ? MO_FLOAT16_NONE : float16_of(wanted, g);
+    if (wanted == MOIRE_PRECISION_FP16 && !bare && !g->float16)
+        mo_log(g->env, MOIRE_LOG_WARN, "%.150s: weights stay float32: %s", g->name,
+               g->exact ? "the model is loaded as exact" : "this processor does not convert float16");
     if (wanted == MOIRE_PRECISION_BF16 && !bare && !g->halves)
         mo_log(g->env, MOIRE_LOG_WARN, "%.150s: layers compute in float32: %s", g->name,
                g->exact ? "the model is loaded as exact" : "this processor has no fast products of bfloat16");
@@ -120,12 +131,14 @@ int mo_prepare(struct mo_graph *g, const struct mo_frontend_options *options, mo
 enum moire_precision mo_precision_of(const char *name) {
     if (name && !strcmp(name, "fp32")) return MOIRE_PRECISION_FP32;
     if (name && !strcmp(name, "bf16")) return MOIRE_PRECISION_BF16;
+    if (name && !strcmp(name, "fp16")) return MOIRE_PRECISION_FP16;
     return name && !strcmp(name, "int8") ? MOIRE_PRECISION_INT8 : MOIRE_PRECISION_AUTO;
 }
 
 const char *mo_precision_used(const struct mo_graph *g) {
     for (int i = 0; i < g->n_nodes; i++)
         if (!strcmp(g->nodes[i]->op_type, "QConv") || !strcmp(g->nodes[i]->op_type, "QMatMul")) return "int8";
+    if (g->float16 == MO_FLOAT16_ROUNDED) return "fp16";
     return g->halves ? "bf16" : "fp32";
 }
 

@@ -25,10 +25,10 @@ struct mo_frontend_options {
     struct mo_frontend_share *share; /* NULL: the graph has all that it needs itself */
 };
 
-/* "auto", "fp32", "int8", "bf16"; of NULL or anything else, AUTO. */
+/* "auto", "fp32", "int8", "bf16", "fp16"; of NULL or anything else, AUTO. */
 enum moire_precision mo_precision_of(const char *name);
 /* "int8" where layers of a prepared graph compute with 8-bit numbers, "bf16" where they may with bfloat16,
- * else "fp32". */
+ * "fp16" where weights are rounded to float16, else "fp32". */
 const char *mo_precision_used(const struct mo_graph *g);
 
 /* What multiplies bfloat16 where layers of the graph compute with it, its halves widened; NULL: none does.

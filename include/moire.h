@@ -235,7 +235,7 @@ enum moire_precision {
     MOIRE_PRECISION_AUTO,
     MOIRE_PRECISION_FP32,
     MOIRE_PRECISION_INT8,
-    MOIRE_PRECISION_BF16
+    MOIRE_PRECISION_BF16, MOIRE_PRECISION_FP16
 };
 typedef struct moire_tenant_config {
     size_t size;

@@ -79,7 +79,8 @@ enum mo_packing {
     MO_PACK_WHOLE_WINO4 = 29,
     MO_PACK_MATRIX_BYTES = 30, /* of a matrix unit, see matrix_shape.h; then sums [group][OC/16][16] int32 */
     MO_PACK_MATRIX_HALVES = 31,
-    MO_PACK_COUNT = 32
+    MO_PACK_GEMM16_FLOAT16 = 32, /* as MO_PACK_GEMM16, each number as float16 */
+    MO_PACK_COUNT = 33
 };
 
 struct mo_version;

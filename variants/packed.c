@@ -59,6 +59,13 @@ bool mo_packed_has(const struct mo_graph *graph, const struct mo_node *node, int
     return bytes > 0 && mo_weights_has_form(graph->packed->weights, plain->content, &form);
 }
 
+bool mo_packed_is_ready(const struct mo_graph *graph, const struct mo_node *node, int packing) {
+    const struct mo_packed_places *p = graph->packed;
+    for (int i = 0; p && p->ready && i < p->n; i++)
+        if (p->place[i].node == node->id && p->place[i].packing == packing) return true;
+    return false;
+}
+
 static void *take_shared(const struct mo_graph *graph, const struct mo_node *node, int packing,
                          struct mo_packed_place *place, bool *filled) {
     struct mo_packed_places *p = graph->packed;
@@ -87,7 +94,7 @@ void *mo_packed_take(const struct mo_graph *graph, const struct mo_node *node, s
     if (p->weights) return mo_region_alloc(region, bytes);
     *filled = p->ready;
     if (p->ready) return find_ready(p, &place);
-    const bool stays = packing == MO_PACK_MATRIX_BYTES || packing == MO_PACK_MATRIX_HALVES;
+    const bool stays = packing >= MO_PACK_MATRIX_BYTES; /* read once a query */
     place.data = stays ? mo_region_streamed(region, bytes) : mo_region_alloc(region, bytes);
     return place.data && remember(graph, &place) ? place.data : NULL;
 }

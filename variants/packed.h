@@ -42,6 +42,8 @@ void *mo_packed_take(const struct mo_graph *graph, const struct mo_node *node, s
                      int packing, size_t bytes, bool *filled);
 /* Whether mo_packed_take() would not lack them. */
 bool mo_packed_has(const struct mo_graph *graph, const struct mo_node *node, int packing, int64_t bytes);
+/* A compiled model has weights of the node in this form. */
+bool mo_packed_is_ready(const struct mo_graph *graph, const struct mo_node *node, int packing);
 /* Of a request that got NULL: MOIRE_EUNSUPPORTED where the weights are elided; else MOIRE_ENOMEM. */
 int mo_packed_fault(const struct mo_graph *graph, const struct mo_node *node, moire_error *err);
 /* The contents of these plain weights are not to be read. */

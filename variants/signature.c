@@ -157,6 +157,7 @@ static bool gemm_signature(const struct mo_graph *graph, const struct mo_node *n
 
 bool mo_layer_signature(const struct mo_graph *graph, const struct mo_node *node, char *out, size_t n) {
     if (mo_matrix_takes(graph, node)) return false; /* faster in bfloat16 than in any kernel of floats */
+    if (mo_product_is_float16(graph, node)) return false;
     if (!n) return false;
     struct mo_text t = mo_text_in(out, n);
     bool ours = !strcmp(node->domain, "moire");

@@ -118,6 +118,7 @@ static struct mo_graph *copy(const struct mo_graph *from, bool deep, const struc
     to->halves = from->halves;
     to->halves_by_vectors = from->halves_by_vectors;
     to->multiplies_tiles = from->multiplies_tiles;
+    to->float16 = from->float16;
     to->name = mo_copy_text(&c, from->name);
     copy_lists(&c, from, s);
     to->inputs = copy_ports(&c, from->inputs, from->n_inputs, s);

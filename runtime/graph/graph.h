@@ -18,6 +18,10 @@ struct mo_packed_places; /* variants/packed.h */
 /* How the elements of a tensor lie in memory.
  * MO_C16 (rank >= 3): [N][ceil(C/16)][spatial...][16]; lanes beyond C hold finite values.
  * MO_C16_HALVES (of float32): the same, each value as bfloat16; between kernels that round to that anyway. */
+/* Constant right operands of products, in memory as float16: not; where that changes none, and they are read
+ * more than used; all that its range holds, rounded. */
+enum mo_float16 { MO_FLOAT16_NONE, MO_FLOAT16_EXACT, MO_FLOAT16_ROUNDED };
+
 enum mo_layout { MO_PLAIN = 0, MO_C16 = 1, MO_C16_HALVES = 2 };
 
 struct mo_shape {
@@ -140,6 +144,7 @@ struct mo_graph {
     bool keeps_small;       /* constant filters of 8 bits are left to the passes, not folded */
     bool halves;            /* products of floats may be of bfloat16 numbers, added in float32 */
     bool multiplies_tiles;  /* there is a matrix unit for 8-bit numbers */
+    enum mo_float16 float16;
     bool halves_by_vectors; /* of those, not where Winograd's algorithm is faster */
     int n_halves;           /* constants that the model holds in half precision and that are float32 here */
     struct mo_packed_places *packed; /* where binders put or find packed weights; NULL: in new memory */

@@ -230,6 +230,7 @@ static void get_graph(struct reader *r) {
     g->exact = get_between(r, 0, 1);
     g->halves = get_between(r, 0, 1);
     g->halves_by_vectors = get_between(r, 0, 1);
+    g->float16 = (enum mo_float16)get_between(r, MO_FLOAT16_NONE, MO_FLOAT16_ROUNDED);
     int n = get_count(r, sizeof(int64_t));
     bool *elided = room(r, (size_t)n, sizeof *elided);
     for (int i = 0; i < n && !r->bad; i++)

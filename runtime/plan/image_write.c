@@ -168,6 +168,7 @@ static void put_graph(struct writer *w, const struct mo_graph *g) {
     put_int(w, g->exact);
     put_int(w, g->halves);
     put_int(w, g->halves_by_vectors);
+    put_int(w, (int)g->float16);
     put_int(w, g->n_tensors);
     for (int i = 0; i < g->n_tensors; i++)
         put_tensor(w, g, g->tensors[i]);

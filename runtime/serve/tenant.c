@@ -33,7 +33,7 @@ static int read_config(const moire_tenant_config *given, moire_tenant_config *ou
     if (!(out->weight >= 0 && out->weight <= MAX_WEIGHT))
         return mo_fail(err, MOIRE_EINVAL, "tenant config: weight is %g; it must be 0 to %d", out->weight,
                        MAX_WEIGHT);
-    if (out->precision < MOIRE_PRECISION_AUTO || out->precision > MOIRE_PRECISION_BF16)
+    if (out->precision < MOIRE_PRECISION_AUTO || out->precision > MOIRE_PRECISION_FP16)
         return mo_fail(err, MOIRE_EINVAL, "tenant config: unknown precision %d", (int)out->precision);
     if (out->cls != MOIRE_LATENCY_CRITICAL && out->cls != MOIRE_BEST_EFFORT)
         return mo_fail(err, MOIRE_EINVAL, "tenant config: unknown class %d", (int)out->cls);

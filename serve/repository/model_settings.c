@@ -82,7 +82,8 @@ static void read_precision(const struct ms_reader *r) {
     static const char *const names[] = {[MOIRE_PRECISION_AUTO] = "auto",
                                         [MOIRE_PRECISION_FP32] = "fp32",
                                         [MOIRE_PRECISION_INT8] = "int8",
-                                        [MOIRE_PRECISION_BF16] = "bf16"};
+                                        [MOIRE_PRECISION_BF16] = "bf16",
+                                        [MOIRE_PRECISION_FP16] = "fp16"};
     const char *text = ms_settings_parameter(r, "precision");
     if (!text) return;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
@@ -90,7 +91,7 @@ static void read_precision(const struct ms_reader *r) {
             r->s->precision = (enum moire_precision)i;
             return;
         }
-    ms_fault_say(r->faults, "%s: config.pbtxt: precision is '%.40s'; auto, fp32, int8 and bf16 are known",
+    ms_fault_say(r->faults, "%s: config.pbtxt: precision is '%.40s'; auto, fp32, int8, bf16 and fp16 are known",
                  r->model, text);
 }
 

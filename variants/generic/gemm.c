@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * gemm.c - binds matrix products: Gemm and MatMul with constant weights (packed once), and MatMul of two
  * activations (packed as it runs). */
+#include <math.h>
+#include <string.h>
+#include "runtime/ops/util.h"
 #include "variants/generic/bind.h"
 #include "variants/packed.h"
 
@@ -11,8 +14,12 @@ enum {
     LEAST_ROWS = 56,
     K_BLOCK = 320,
     UNITS_WANTED = 8,
-    SLIM = 3
+    SLIM = 3,
+    /* of weights in float16: a k block of four panels stays in the first cache once they are widened */
+    WIDE_BLOCK = 128,
+    WIDE_PANELS = 4
 };
+static const float most_float16 = 65504;
 
 static bool is_product(const struct mo_node *node) {
     return mo_node_is(node, "Gemm") || mo_node_is(node, "MatMul") || mo_node_is_ours(node, "MatMul");
@@ -29,17 +36,68 @@ static unsigned gemm_layouts(const struct mo_graph *g, const struct mo_node *nod
     return constant_right(g, node) ? MO_CAN_PLAIN : 0;
 }
 
-/* [ceil(N/16)][K][16]: element (k, n) is b[k * row + n * step] * scale; zeros beyond N. */
-static float *pack(const struct mo_binder *binder, const struct mo_node *node, const float *b, int64_t k,
-                   int64_t n, int64_t row, int64_t step, float scale) {
-    int64_t panels = (n + 15) / 16;
+/* A constant right operand: element (k, n) is data[k * row + n * step] * scale. */
+struct right {
+    const float *data;
+    int64_t k, n, row, step;
+    float scale;
+};
+
+static int64_t panels_of(const struct right *b) {
+    return (b->n + 15) / 16;
+}
+
+/* Exactly a float16, and no subnormal one. */
+static bool is_float16(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return x == 0 || (!(bits & 0x1fff) && fabsf(x) >= 0x1p-14f && fabsf(x) <= most_float16);
+}
+
+static bool fits_float16(const struct mo_graph *g, const struct right *b) {
+    int64_t wrong = 0;
+    for (int64_t i = 0; !wrong && i < b->k * b->n; i += b->n) {
+        if (g->float16 == MO_FLOAT16_EXACT)
+            for (int64_t j = i; j < i + b->n; j++)
+                wrong += !is_float16(b->data[j] * b->scale);
+        else
+            for (int64_t j = i; j < i + b->n; j++)
+                wrong += !(fabsf(b->data[j] * b->scale) <= most_float16);
+    }
+    return !wrong;
+}
+
+/* Whether they are kept as float16.  What a compiled model or another plan of this one has made of them
+ * decides where the plain ones are gone. */
+static bool keeps_float16(const struct mo_binder *binder, const struct mo_node *node, const struct right *b) {
+    const struct mo_graph *g = binder->graph;
+    const int64_t numbers = panels_of(b) * 16 * b->k;
+    const bool wanted = mo_product_is_float16(g, node);
+    if (!g->float16) return false;
+    if (g->packed && g->packed->ready) return mo_packed_is_ready(g, node, MO_PACK_GEMM16_FLOAT16);
+    const bool wide = mo_packed_has(g, node, MO_PACK_GEMM16, numbers * 4);
+    if (mo_packed_elided(g, mo_node_in(g, node, 1)))
+        return mo_packed_has(g, node, MO_PACK_GEMM16_FLOAT16, numbers * 2) && (!wide || wanted);
+    const bool converts = binder->isa == MO_ISA_AVX2 || binder->isa == MO_ISA_AVX512;
+    return converts && wanted && fits_float16(g, b);
+}
+
+/* [ceil(N/16)][K][16], zeros beyond N. */
+static void *pack(const struct mo_binder *binder, const struct mo_node *node, const struct right *b,
+                  bool small) {
     bool filled;
-    float *to = mo_packed_take(binder->graph, node, binder->region, MO_PACK_GEMM16,
-                               (size_t)(panels * 16) * (size_t)k * sizeof *to, &filled);
-    for (int64_t p = 0; to && !filled && p < panels; p++)
-        for (int64_t i = 0; i < k; i++)
-            for (int64_t j = 0; j < 16 && p * 16 + j < n; j++)
-                to[(p * k + i) * 16 + j] = b[i * row + (p * 16 + j) * step] * scale;
+    void *to = mo_packed_take(binder->graph, node, binder->region, small ? MO_PACK_GEMM16_FLOAT16 : MO_PACK_GEMM16,
+                              (size_t)(panels_of(b) * 16 * b->k) * (small ? 2 : 4), &filled);
+    for (int64_t p = 0; to && !filled && p < panels_of(b); p++)
+        for (int64_t i = 0; i < b->k; i++)
+            for (int64_t j = 0; j < 16 && p * 16 + j < b->n; j++) {
+                const float x = b->data[i * b->row + (p * 16 + j) * b->step] * b->scale;
+                const int64_t at = (p * b->k + i) * 16 + j;
+                if (small)
+                    ((uint16_t *)to)[at] = mo_float_to_half(x);
+                else
+                    ((float *)to)[at] = x;
+            }
     return to;
 }
 
@@ -98,7 +156,8 @@ static void split(struct mo_gemm_params *p) {
         p->chunk = (p->chunk + 1) / 2;
         p->chunks = (p->rows + p->chunk - 1) / p->chunk;
     }
-    int64_t blocks = p->rows <= SLIM ? 1 : (p->k + K_BLOCK - 1) / K_BLOCK;
+    const int64_t most = p->float16 ? WIDE_BLOCK : K_BLOCK;
+    int64_t blocks = p->rows <= SLIM ? 1 : (p->k + most - 1) / most;
     p->k_block = (p->k + blocks - 1) / blocks;
 }
 
@@ -113,18 +172,27 @@ static int gemm_bind(const struct mo_binder *binder, const struct mo_node *node,
     if (!shape_rows(g, node, &p)) return MOIRE_EUNSUPPORTED;
     p.n = b->shape.d[turned ? 0 : 1];
     if (b->shape.d[turned ? 1 : 0] != p.k) return MOIRE_EUNSUPPORTED;
+    const struct right right = {b->data,
+                                p.k,
+                                p.n,
+                                turned ? 1 : p.n,
+                                turned ? p.k : 1,
+                                gemm ? mo_attr_float(node, "alpha", 1.0f) : 1.0f};
+    p.float16 = keeps_float16(binder, node, &right);
     split(&p);
     step->bias = pack_bias(binder, node, p.n, &fits);
     if (!fits) return MOIRE_EUNSUPPORTED;
-    step->weights = pack(binder, node, b->data, p.k, p.n, turned ? 1 : p.n, turned ? p.k : 1,
-                         gemm ? mo_attr_float(node, "alpha", 1.0f) : 1.0f);
+    step->weights = pack(binder, node, &right, p.float16);
     if (!step->weights) return mo_packed_fault(g, node, err);
     if (!step->bias)
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for the weights of node '%s'", node->name);
-    step->packing = MO_PACK_GEMM16;
+    step->packing = p.float16 ? MO_PACK_GEMM16_FLOAT16 : MO_PACK_GEMM16;
     step->scratch_bytes = SIDE_BYTES + SLACK_BYTES + p.chunk * p.k_block * 4;
+    p.wide_at = (step->scratch_bytes + 63) / 64 * 16;
+    if (p.float16 && p.chunk > SLIM) step->scratch_bytes = p.wide_at * 4 + WIDE_PANELS * p.k_block * 64;
     step->joint = p.groups > 1; /* of one chunk of rows, packed */
-    return mo_bound(step, mo_simd_of(binder->isa)->gemm, "gemm", mo_keep(binder, &p, sizeof p),
+    if (p.float16) step->bytes = 4 * p.images * p.rows * (p.k + p.n) + 2 * p.k * p.n;
+    return mo_bound(step, mo_simd_of(binder->isa)->gemm, p.float16 ? "gemm float16" : "gemm", mo_keep(binder, &p, sizeof p),
                     p.images * p.chunks * p.groups, err);
 }
 

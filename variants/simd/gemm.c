@@ -10,19 +10,26 @@
 
 enum { TAIL = TILE_ROWS * SLIM_PANELS * 16 };
 
+static inline void run(const struct gemm_tile *t, int rows, int panels) {
+    if (t->small)
+        tile_run_half(t, rows, panels);
+    else
+        tile_run(t, rows, panels);
+}
+
 /* One tile at column `col` of `n`; columns beyond n are computed in a side buffer and dropped. */
 static void tile_at(struct gemm_tile *t, int rows, int panels, int64_t valid, float *side) {
     float *c = t->c;
     int64_t ldc = t->ldc, width = panels * 16;
     if (valid >= width) {
-        tile_run(t, rows, panels);
+        run(t, rows, panels);
         return;
     }
     for (int r = 0; !t->start && r < rows; r++)
         memcpy(side + r * width, c + r * ldc, (size_t)valid * sizeof *c);
     t->c = side;
     t->ldc = width;
-    tile_run(t, rows, panels);
+    run(t, rows, panels);
     for (int r = 0; r < rows; r++)
         memcpy(c + r * ldc, side + r * width, (size_t)valid * sizeof *c);
     t->c = c;
@@ -37,8 +44,34 @@ struct job {
     const float *residual;
     int64_t a_row, c_row, residual_row;
     int64_t rows, blocks; /* of this chunk */
-    float *packed, *side;
+    float *packed, *side, *wide;
 };
+
+static void widen(const uint16_t *from, float *to, int64_t n) {
+    for (int64_t i = 0; i < n; i += LANES)
+        *(vec *)(to + i) = widened(from + i);
+}
+
+/* Rows [k0, k0 + kn) of panels from `at` on: float32 as they lie; from float16, for few rows as they lie. */
+static void set_panels(const struct job *job, int64_t at, int64_t panels, int64_t k0, int64_t kn,
+                       struct gemm_tile *t) {
+    const struct mo_gemm_params *p = job->p;
+    const int64_t first = (at * p->k + k0) * 16;
+    if (!p->float16) {
+        t->b = (const float *)job->args->weights + first;
+        t->panel = p->k * 16;
+        return;
+    }
+    if (job->rows <= SLIM_ROWS) {
+        t->small = (const uint16_t *)job->args->weights + first;
+        t->panel = p->k * 16;
+        return;
+    }
+    for (int64_t i = 0; i < panels; i++)
+        widen((const uint16_t *)job->args->weights + first + i * p->k * 16, job->wide + i * kn * 16, kn * 16);
+    t->b = job->wide;
+    t->panel = kn * 16;
+}
 
 /* Asks for one share of the panels that the next tiles read: spread over the row blocks of this one, the
  * weights arrive while the arithmetic runs. */
@@ -57,17 +90,14 @@ static void sweep(const struct job *job, int64_t first, int64_t last, int64_t k0
     for (int64_t at = first; at < last; at += panels) {
         panels = tile_width(tallest, last - at);
         int64_t col = at * 16, valid = p->n - col < panels * 16 ? p->n - col : panels * 16;
+        struct gemm_tile t = {.ldb = 16, .k_count = kn, .start = k0 ? NULL : job->args->bias + col};
+        set_panels(job, at, panels, k0, kn, &t);
         for (int64_t i = 0; i < job->blocks; i++) {
             int rows = tile_block(job->rows, job->blocks, i, &top);
-            struct gemm_tile t = {.a = job->packed + top * kn,
-                                  .b = (const float *)job->args->weights + (at * p->k + k0) * 16,
-                                  .ldb = 16,
-                                  .panel = p->k * 16,
-                                  .c = job->c + top * job->c_row + col,
-                                  .ldc = job->c_row,
-                                  .k_count = kn,
-                                  .start = k0 ? NULL : job->args->bias + col};
-            if (job->blocks > 1 && at + 2 * panels <= last)
+            t.a = job->packed + top * kn;
+            t.c = job->c + top * job->c_row + col;
+            t.ldc = job->c_row;
+            if (job->blocks > 1 && at + 2 * panels <= last && !p->float16)
                 fetch_ahead(t.b + panels * t.panel, t.panel, panels, kn, i, job->blocks);
             tile_at(&t, rows, panels, valid, job->side);
             if (k0 + kn < p->k || (p->fuse.act == MO_ACT_NONE && !job->residual)) continue;
@@ -100,7 +130,11 @@ static void run_chunk(struct job *job, int64_t first, int64_t last) {
 
 void MO_SIMD(gemm)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
     const struct mo_gemm_params *p = args->params;
-    struct job job = {.args = args, .p = p, .side = scratch, .packed = (float *)scratch + TAIL};
+    struct job job = {.args = args,
+                      .p = p,
+                      .side = scratch,
+                      .packed = (float *)scratch + TAIL,
+                      .wide = (float *)scratch + p->wide_at};
     int64_t panels = (p->n + 15) / 16;
     job.a_row = p->a_row;
     job.c_row = p->c_row;

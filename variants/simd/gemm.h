@@ -6,7 +6,12 @@
  * writes c row by row.  The k order is fixed by the shape alone: any split of the work gives equal bytes. */
 #ifndef MO_SIMD_GEMM_H
 #define MO_SIMD_GEMM_H
+#include <stdbool.h>
+#include "runtime/ops/util.h"
 #include "variants/simd/transpose.h"
+#if defined(MO_ISA_IS_avx512) || defined(MO_ISA_IS_avx2)
+#include <immintrin.h>
+#endif
 
 #if defined(MO_ISA_IS_avx512)
 enum { TILE_ROWS = 14, TILE_PANELS = 2 };
@@ -26,14 +31,35 @@ struct gemm_tile {
     int64_t ldc;
     int64_t k_count;
     const float *start; /* bias of the first panel, read once a tile; NULL: continue from c */
+    const uint16_t *small; /* of few rows: B as float16, in place of b; NULL: none */
 };
+
+/* A vector of float16. */
+#if defined(MO_ISA_IS_avx512)
+static inline vec_value widened(const uint16_t *p) {
+    return (vec_value)_mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+}
+#elif defined(MO_ISA_IS_avx2)
+static inline vec_value widened(const uint16_t *p) {
+    return (vec_value)_mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+}
+#else
+/* Of compiled models that were made for more. */
+static inline vec_value widened(const uint16_t *p) {
+    vec_value x;
+    for (int l = 0; l < LANES; l++)
+        x[l] = mo_half_to_float(p[l]);
+    return x;
+}
+#endif
 
 /* rows and panels are compile-time constants of each caller, so `acc` lives in registers. */
 static inline __attribute__((always_inline)) void tile_body(const struct gemm_tile *t, const int rows,
-                                                            const int panels) {
+                                                            const int panels, const bool half) {
     const int width = panels * PANEL_VECTORS;
     vec_value acc[TILE_ROWS][SLIM_PANELS * PANEL_VECTORS];
     const float *a = t->a, *b = t->b;
+    const uint16_t *small = t->small;
     const int64_t ldb = t->ldb, panel = t->panel;
 #pragma GCC unroll 16
     for (int r = 0; r < rows; r++)
@@ -43,8 +69,13 @@ static inline __attribute__((always_inline)) void tile_body(const struct gemm_ti
     for (int64_t k = 0; k < t->k_count; k++) {
         vec_value bw[SLIM_PANELS * PANEL_VECTORS];
 #pragma GCC unroll 16
-        for (int w = 0; w < width; w++)
-            bw[w] = *(const vec *)(b + w / PANEL_VECTORS * panel + w % PANEL_VECTORS * LANES);
+        for (int w = 0; w < width; w++) {
+            const int64_t at = w / PANEL_VECTORS * panel + w % PANEL_VECTORS * LANES;
+            if (half)
+                bw[w] = widened(small + at);
+            else
+                bw[w] = *(const vec *)(b + at);
+        }
 #pragma GCC unroll 16
         for (int r = 0; r < rows; r++) {
             const vec_value x = vec_broadcast(a + r);
@@ -53,7 +84,8 @@ static inline __attribute__((always_inline)) void tile_body(const struct gemm_ti
                 acc[r][w] = vec_mac(acc[r][w], bw[w], x);
         }
         a += rows;
-        b += ldb;
+        b = half ? b : b + ldb;
+        small = half ? small + ldb : small;
     }
 #pragma GCC unroll 16
     for (int r = 0; r < rows; r++)
@@ -64,16 +96,17 @@ static inline __attribute__((always_inline)) void tile_body(const struct gemm_ti
 
 /* One case a height, for tiles of 1, TILE_PANELS or (few rows) SLIM_PANELS panels. */
 static inline __attribute__((always_inline)) void tile_rows(const struct gemm_tile *t, int rows,
-                                                            const int panels, const int most_rows) {
+                                                            const int panels, const int most_rows,
+                                                            const bool half) {
     switch (rows) {
     case 1:
-        tile_body(t, 1, panels);
+        tile_body(t, 1, panels, half);
         return;
     case 2:
-        tile_body(t, 2, panels);
+        tile_body(t, 2, panels, half);
         return;
     case 3:
-        tile_body(t, 3, panels);
+        tile_body(t, 3, panels, half);
         return;
     default:
         break;
@@ -81,13 +114,13 @@ static inline __attribute__((always_inline)) void tile_rows(const struct gemm_ti
     if (most_rows <= 3) return;
     switch (rows) {
     case 4:
-        tile_body(t, 4, panels);
+        tile_body(t, 4, panels, half);
         return;
     case 5:
-        tile_body(t, 5, panels);
+        tile_body(t, 5, panels, half);
         return;
     case 6:
-        tile_body(t, 6, panels);
+        tile_body(t, 6, panels, half);
         return;
     default:
         break;
@@ -95,42 +128,63 @@ static inline __attribute__((always_inline)) void tile_rows(const struct gemm_ti
     if (most_rows <= 6) return;
     switch (rows) {
     case 7:
-        tile_body(t, 7, panels);
+        tile_body(t, 7, panels, half);
         return;
     case 8:
-        tile_body(t, 8, panels);
+        tile_body(t, 8, panels, half);
         return;
     case 9:
-        tile_body(t, 9, panels);
+        tile_body(t, 9, panels, half);
         return;
     case 10:
-        tile_body(t, 10, panels);
+        tile_body(t, 10, panels, half);
         return;
     case 11:
-        tile_body(t, 11, panels);
+        tile_body(t, 11, panels, half);
         return;
     case 12:
-        tile_body(t, 12, panels);
+        tile_body(t, 12, panels, half);
         return;
     case 13:
-        tile_body(t, 13, panels);
+        tile_body(t, 13, panels, half);
         return;
     default:
-        tile_body(t, 14, panels);
+        tile_body(t, 14, panels, half);
         return;
     }
 }
 
 static __attribute__((noinline)) void tile_single(const struct gemm_tile *t, int rows) {
-    tile_rows(t, rows, 1, TILE_ROWS);
+    tile_rows(t, rows, 1, TILE_ROWS, false);
 }
 
 static __attribute__((noinline)) void tile_full(const struct gemm_tile *t, int rows) {
-    tile_rows(t, rows, TILE_PANELS, TILE_ROWS);
+    tile_rows(t, rows, TILE_PANELS, TILE_ROWS, false);
 }
 
 static __attribute__((noinline)) void tile_slim(const struct gemm_tile *t, int rows) {
-    tile_rows(t, rows, SLIM_PANELS, SLIM_ROWS);
+    tile_rows(t, rows, SLIM_PANELS, SLIM_ROWS, false);
+}
+
+static __attribute__((noinline)) void tile_slim_half(const struct gemm_tile *t, int rows) {
+    tile_rows(t, rows, SLIM_PANELS, SLIM_ROWS, true);
+}
+
+static __attribute__((noinline)) void tile_single_half(const struct gemm_tile *t, int rows) {
+    tile_rows(t, rows, 1, SLIM_ROWS, true);
+}
+
+/* Few rows, B as float16. */
+static inline void tile_run_half(const struct gemm_tile *t, int rows, int panels) {
+    struct gemm_tile one = *t;
+    if (panels == SLIM_PANELS) {
+        tile_slim_half(t, rows);
+        return;
+    }
+    for (int i = 0; i < panels; i++) {
+        tile_single_half(&one, rows);
+        one.small += t->panel, one.c += 16, one.start = t->start ? one.start + 16 : NULL;
+    }
 }
 
 /* How many of `left` panels the next tile takes, given its height. */

@@ -34,6 +34,8 @@ struct mo_gemm_params {
     int64_t chunk, chunks; /* rows a chunk, chunks an image */
     int64_t k_block;       /* products added before C is written back */
     int64_t group, groups; /* panels a unit */
+    bool float16;          /* MO_PACK_GEMM16_FLOAT16: panels of a k block are widened into scratch first */
+    int64_t wide_at;       /* floats from scratch to these */
     struct mo_fuse fuse;
 };
 

@@ -83,7 +83,7 @@ static const struct mo_flag rows[] = {
      ON(RUN) | ON(INSPECT) | ON(CHECK_MODEL) | COMPILES | ON(FRONT) | ON(LATENCY) | ON(COLD), TO(precision),
      "what layers between conversions to 8 bits compute with; auto: int8 where this processor multiplies "
      "bytes fast",
-     .initial = "auto", .choices = "auto int8 bf16 fp32"},
+     .initial = "auto", .choices = "auto int8 bf16 fp16 fp32"},
     {"--isa", "LEVEL", COMPILES, TO(isa), "instruction set of the kernels; what the machine has by default",
      .choices = "base avx2 avx512 neon"},
     {"--isa", "LEVEL", ON(RUN), TO(isa), "at most this instruction set", .choices = "base avx2 avx512 neon"},
