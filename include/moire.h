@@ -95,8 +95,7 @@ MOIRE_API const char *moire_code_name(int code);
 MOIRE_API const char *moire_code_text(int code);
 /* Version of the library, which may be newer than this header.  Returns: "0.1.0" or the like. */
 MOIRE_API const char *moire_version(void);
-/* Version of the library's binary interface.  Returns: a number; a program whose header has another
- * MOIRE_ABI_VERSION must not call anything else. */
+/* Returns: the binary interface's version; a program of another MOIRE_ABI_VERSION must call nothing else. */
 MOIRE_API int moire_abi_version(void);
 
 /* Element types; the values are those of ONNX TensorProto.DataType. */
@@ -235,7 +234,8 @@ enum moire_precision {
     MOIRE_PRECISION_AUTO,
     MOIRE_PRECISION_FP32,
     MOIRE_PRECISION_INT8,
-    MOIRE_PRECISION_BF16, MOIRE_PRECISION_FP16
+    MOIRE_PRECISION_BF16,
+    MOIRE_PRECISION_FP16
 };
 typedef struct moire_tenant_config {
     size_t size;

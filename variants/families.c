@@ -3,7 +3,8 @@
 #include "variants/generic/bind.h"
 
 extern const struct mo_family mo_family_conv_direct, mo_family_conv_pointwise, mo_family_conv_depthwise,
-    mo_family_conv_first, mo_family_conv_grouped, mo_family_qconv, mo_family_qmean, mo_family_qattention, mo_family_matrix;
+    mo_family_conv_first, mo_family_conv_grouped, mo_family_qconv, mo_family_qmean, mo_family_qattention,
+    mo_family_matrix;
 
 /* clang-format off */ /* a line a row */
 static const struct mo_family *const families[] = {

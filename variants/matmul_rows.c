@@ -41,7 +41,8 @@ bool mo_product_of(const struct mo_graph *graph, const struct mo_node *node, str
 bool mo_product_is_float16(const struct mo_graph *graph, const struct mo_node *node) {
     enum { FEW_ROWS = 32 };
     const struct mo_tensor *b = mo_node_in(graph, node, 1), *y = mo_node_out(graph, node, 0);
-    if (!graph->float16 || !b || b->dtype != MOIRE_F32 || !b->data || b->shape.rank != 2 || !y || y->shape.rank < 1)
+    if (!graph->float16 || !b || b->dtype != MOIRE_F32 || !b->data || b->shape.rank != 2 || !y ||
+        y->shape.rank < 1)
         return false;
     const int64_t n = y->shape.d[y->shape.rank - 1];
     return graph->float16 == MO_FLOAT16_ROUNDED || (n > 0 && mo_shape_count(&y->shape) / n <= FEW_ROWS);

@@ -22,8 +22,8 @@ struct mo_product {
 
 /* All images of t follow each other without gaps. */
 bool mo_dense(const struct mo_graph *graph, const struct mo_tensor *t);
-/* Whether the constant right operand of such a node is kept as float16 where its numbers allow that: where the
- * graph says so, and for few rows, whose product waits for memory, if nothing is to be rounded. */
+/* Whether the constant right operand of such a node is kept as float16 where its numbers allow that: where
+ * the graph says so, and for few rows, whose product waits for memory, if nothing is to be rounded. */
 bool mo_product_is_float16(const struct mo_graph *graph, const struct mo_node *node);
 /* Of a Gemm or MatMul whose left operand (rank 1 and more, not transposed), result and residual are floats of
  * known shape, the last two of one shape.  False: the shapes do not make a product. */

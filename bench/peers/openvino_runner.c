@@ -172,14 +172,16 @@ static int make_requests(struct ov_peer *peer, int index, const char *model, moi
 static int load_tenant(struct ov_peer *peer, const struct mo_bench_job *job, int index, moire_error *err) {
     const struct mo_bench_tenant *want = &job->tenants[index];
     struct ov_tenant *t = &peer->tenants[index];
-    const bool bf16 = job->precision && !strcmp(job->precision, "bf16");
+    const char *own = job->precision ? job->precision : "", *precision = "f32";
+    if (!strcmp(own, "bf16")) precision = "bf16";
+    if (!strcmp(own, "fp16")) precision = "f16";
     char threads[16];
     snprintf(threads, sizeof threads, "%d", (int)job->threads);
     const ov_property_t properties[] = {
         {ov_property_key_hint_performance_mode,
          !strcmp(job->arrangement, "throughput") ? "THROUGHPUT" : "LATENCY"},
         {ov_property_key_inference_num_threads, threads},
-        {ov_property_key_hint_inference_precision, bf16 ? "bf16" : "f32"},
+        {ov_property_key_hint_inference_precision, precision},
     };
     ov_model_t *model = NULL;
     int code = check(ov_core_read_model(peer->core, want->model, NULL, &model), "reading", want->model, err);

@@ -130,7 +130,8 @@ static bool is_small(const struct mo_graph *g, const struct mo_node *node, struc
 
 static bool is_plain(struct attention *a) {
     for (int i = 0; i < MO_ATTENTION_Y; i++)
-        if (i != MO_ATTENTION_V && i != MO_ATTENTION_Q && i != MO_ATTENTION_K && a->of[i].scale > 0) return false;
+        if (i != MO_ATTENTION_V && i != MO_ATTENTION_Q && i != MO_ATTENTION_K && a->of[i].scale > 0)
+            return false;
     a->of[MO_ATTENTION_Y].scale = 0;
     a->scale *= a->inner;
     return true;
@@ -203,7 +204,8 @@ static int new_tensor(struct mo_graph *g, const struct mo_shape *shape, moire_dt
 static int lifted(struct mo_graph *g, int id, moire_error *err) {
     const int64_t *d = g->tensors[id]->shape.d;
     if (g->tensors[id]->shape.rank == 4) return id;
-    int to = new_tensor(g, &(struct mo_shape){.rank = 4, .d = {1, d[0], d[1], d[2]}}, g->tensors[id]->dtype, err);
+    int to =
+        new_tensor(g, &(struct mo_shape){.rank = 4, .d = {1, d[0], d[1], d[2]}}, g->tensors[id]->dtype, err);
     int rc = to < 0 ? to : add_reshape(g, id, to, err);
     return rc ? rc : to;
 }
@@ -278,7 +280,8 @@ static int set_attributes(struct mo_graph *g, struct mo_node *node, const struct
     return mo_set_ints(g, node, "order", order, 4, err);
 }
 
-static int set_rounding(struct mo_graph *g, struct mo_node *node, const struct attention *a, moire_error *err) {
+static int set_rounding(struct mo_graph *g, struct mo_node *node, const struct attention *a,
+                        moire_error *err) {
     int rc = mo_set_float(g, node, "inner", a->inner, err);
     for (int i = 0; !rc && i < MO_ATTENTION_PARTS; i++) {
         rc = mo_set_float(g, node, mo_attention_scales[i], a->of[i].scale, err);

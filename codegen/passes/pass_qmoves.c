@@ -122,7 +122,8 @@ static int quantize_first(struct mo_graph *g, moire_error *err) {
         changed = false;
         for (int i = 0; i < g->n_nodes; i++) {
             struct mo_node *node = g->nodes[i];
-            if (node->dead || node->n_in < 1 || node->n_out < 1 || node->in[0] < 0 || node->out[0] < 0) continue;
+            if (node->dead || node->n_in < 1 || node->n_out < 1 || node->in[0] < 0 || node->out[0] < 0)
+                continue;
             moire_error problem = {0};
             if (exchange(g, node, &problem)) changed = true;
             if (problem.code) return mo_no_memory(err);

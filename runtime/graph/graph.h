@@ -141,9 +141,9 @@ struct mo_graph {
     const char **meta_key, **meta_value;
     int n_outside; /* files beside the model that hold contents of tensors, relative to its folder */
     const char **outside;
-    bool keeps_small;       /* constant filters of 8 bits are left to the passes, not folded */
-    bool halves;            /* products of floats may be of bfloat16 numbers, added in float32 */
-    bool multiplies_tiles;  /* there is a matrix unit for 8-bit numbers */
+    bool keeps_small;      /* constant filters of 8 bits are left to the passes, not folded */
+    bool halves;           /* products of floats may be of bfloat16 numbers, added in float32 */
+    bool multiplies_tiles; /* there is a matrix unit for 8-bit numbers */
     enum mo_float16 float16;
     bool halves_by_vectors; /* of those, not where Winograd's algorithm is faster */
     int n_halves;           /* constants that the model holds in half precision and that are float32 here */

@@ -136,8 +136,8 @@ static void attend(const struct mo_op_ctx *ctx, const struct mo_attention_view *
             p[j] += (double)q[c] * (double)key[c];
         p[j] *= (double)w->scale;
         if (has_mask)
-            p[j] = mo_attention_masked(ctx, p[j],
-                                       b * stride[0] + h * stride[1] + i * stride[2] + j * stride[3]);
+            p[j] =
+                mo_attention_masked(ctx, p[j], b * stride[0] + h * stride[1] + i * stride[2] + j * stride[3]);
     }
     mo_attention_softmax(p, w->keys);
     for (int64_t c = 0; c < w->width; c++) {

@@ -44,7 +44,8 @@ struct mo_attention_rounding {
     float inner; /* factor of scores before they are rounded; view.scale comes after */
 };
 /* Names of their attributes. */
-extern const char *const mo_attention_scales[MO_ATTENTION_PARTS], *const mo_attention_zeros[MO_ATTENTION_PARTS];
+extern const char *const mo_attention_scales[MO_ATTENTION_PARTS],
+    *const mo_attention_zeros[MO_ATTENTION_PARTS];
 void mo_attention_rounding_of(const struct mo_node *node, struct mo_attention_rounding *out);
 
 /* Of the references: a score under the mask element `at`, and the softmax of n scores. */

@@ -56,8 +56,8 @@ static void attend(const struct mo_op_ctx *ctx, const struct mo_attention_view *
             p[j] = rounded(p[j], r, MO_ATTENTION_SCORES) * (double)scale[MO_ATTENTION_SCORES];
         p[j] *= (double)w->scale;
         if (has_mask)
-            p[j] = mo_attention_masked(ctx, p[j],
-                                       b * stride[0] + h * stride[1] + i * stride[2] + j * stride[3]);
+            p[j] =
+                mo_attention_masked(ctx, p[j], b * stride[0] + h * stride[1] + i * stride[2] + j * stride[3]);
     }
     mo_attention_softmax(p, w->keys);
     for (int64_t j = 0; j < w->keys; j++)

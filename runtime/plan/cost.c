@@ -18,11 +18,21 @@ struct product {
     int right;
 };
 static const struct product products[] = {
-    {"Conv", CONV, 1},      {"ConvInteger", CONV, 1},     {"QLinearConv", CONV, 3},
-    {"MatMul", MATMUL, 1},  {"MatMulInteger", MATMUL, 1}, {"QLinearMatMul", MATMUL, 3},
-    {"Gemm", GEMM, 1},      {"Attention", ATTENTION, 1},  {"ConvTranspose", CONV_TRANSPOSE, 1},
-    {"LSTM", RECURRENT, 1}, {"GRU", RECURRENT, 1},        {"RNN", RECURRENT, 1},
-    {"Einsum", EINSUM, 0},  {"QConv", CONV, 1},           {"QMatMul", MATMUL, 1},
+    {"Conv", CONV, 1},
+    {"ConvInteger", CONV, 1},
+    {"QLinearConv", CONV, 3},
+    {"MatMul", MATMUL, 1},
+    {"MatMulInteger", MATMUL, 1},
+    {"QLinearMatMul", MATMUL, 3},
+    {"Gemm", GEMM, 1},
+    {"Attention", ATTENTION, 1},
+    {"ConvTranspose", CONV_TRANSPOSE, 1},
+    {"LSTM", RECURRENT, 1},
+    {"GRU", RECURRENT, 1},
+    {"RNN", RECURRENT, 1},
+    {"Einsum", EINSUM, 0},
+    {"QConv", CONV, 1},
+    {"QMatMul", MATMUL, 1},
     {"QAttention", ATTENTION, 1},
 };
 

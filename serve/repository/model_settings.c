@@ -91,7 +91,8 @@ static void read_precision(const struct ms_reader *r) {
             r->s->precision = (enum moire_precision)i;
             return;
         }
-    ms_fault_say(r->faults, "%s: config.pbtxt: precision is '%.40s'; auto, fp32, int8, bf16 and fp16 are known",
+    ms_fault_say(r->faults,
+                 "%s: config.pbtxt: precision is '%.40s'; auto, fp32, int8, bf16 and fp16 are known",
                  r->model, text);
 }
 

@@ -86,8 +86,9 @@ static bool keeps_float16(const struct mo_binder *binder, const struct mo_node *
 static void *pack(const struct mo_binder *binder, const struct mo_node *node, const struct right *b,
                   bool small) {
     bool filled;
-    void *to = mo_packed_take(binder->graph, node, binder->region, small ? MO_PACK_GEMM16_FLOAT16 : MO_PACK_GEMM16,
-                              (size_t)(panels_of(b) * 16 * b->k) * (small ? 2 : 4), &filled);
+    void *to =
+        mo_packed_take(binder->graph, node, binder->region, small ? MO_PACK_GEMM16_FLOAT16 : MO_PACK_GEMM16,
+                       (size_t)(panels_of(b) * 16 * b->k) * (small ? 2 : 4), &filled);
     for (int64_t p = 0; to && !filled && p < panels_of(b); p++)
         for (int64_t i = 0; i < b->k; i++)
             for (int64_t j = 0; j < 16 && p * 16 + j < b->n; j++) {
@@ -192,8 +193,8 @@ static int gemm_bind(const struct mo_binder *binder, const struct mo_node *node,
     if (p.float16 && p.chunk > SLIM) step->scratch_bytes = p.wide_at * 4 + WIDE_PANELS * p.k_block * 64;
     step->joint = p.groups > 1; /* of one chunk of rows, packed */
     if (p.float16) step->bytes = 4 * p.images * p.rows * (p.k + p.n) + 2 * p.k * p.n;
-    return mo_bound(step, mo_simd_of(binder->isa)->gemm, p.float16 ? "gemm float16" : "gemm", mo_keep(binder, &p, sizeof p),
-                    p.images * p.chunks * p.groups, err);
+    return mo_bound(step, mo_simd_of(binder->isa)->gemm, p.float16 ? "gemm float16" : "gemm",
+                    mo_keep(binder, &p, sizeof p), p.images * p.chunks * p.groups, err);
 }
 
 const struct mo_family mo_family_gemm = {"gemm", gemm_layouts, gemm_bind};

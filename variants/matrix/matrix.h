@@ -33,7 +33,8 @@ struct mo_matrix_job {
     const char *next;  /* weights of later jobs: so many bytes a step are asked for */
     int64_t next_bytes;
     char *sums; /* [block][tile][16 positions][16]; two tiles' room a block */
-    /* What may be done between the first steps, while the unit works: so many times, at most; NULL: nothing. */
+    /* What may be done between the first steps, while the unit works: so many times, at most; NULL: nothing.
+     */
     void (*aside)(void *of);
     void *of;
     int asides;
@@ -61,8 +62,8 @@ typedef void mo_gather_fn(const struct mo_gather *gather);
 typedef void mo_narrow_fn(float lo, float hi, const float *sums, int64_t pixels, const char *residual,
                           char *y);
 
-/* Sums of int32 of one block of 16 channels to uint8: times factors, plus `shift`, rounded to even.  Sums of up
- * to three pixels behind the last are read. */
+/* Sums of int32 of one block of 16 channels to uint8: times factors, plus `shift`, rounded to even.  Sums of
+ * up to three pixels behind the last are read. */
 typedef void mo_small_pixels_fn(const struct mo_tile_pack *pack, const char *sums, const float *factor,
                                 const float *shift, int64_t pixels, char *y);
 /* The same of two blocks, which lie side by side in rows of y. */

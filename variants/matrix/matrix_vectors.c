@@ -30,8 +30,9 @@ static inline __attribute__((always_inline)) void body(const struct mo_matrix_jo
     for (int p = 0; p < POSITIONS; p++)
 #pragma GCC unroll 2
         for (int k = 0; k < blocks; k++)
-            sum[p][k] = _mm512_loadu_ps(job->start ? (const float *)job->start + k * 16
-                                                   : (const float *)(sums + k * MO_MATRIX_PAIR * MO_MATRIX_TILE) + p * 16);
+            sum[p][k] = _mm512_loadu_ps(
+                job->start ? (const float *)job->start + k * 16
+                           : (const float *)(sums + k * MO_MATRIX_PAIR * MO_MATRIX_TILE) + p * 16);
     for (int64_t i = 0; i < job->n_steps; i++, b += blocks * MO_MATRIX_TILE) {
         const char *at = a + job->steps[i];
         for (int r = 0; r < PAIRS; r++, at += 4) {

@@ -264,7 +264,8 @@ static void place_tiles(struct set *set, struct tiles *t, int64_t n) {
     if (t->n == 1) t->packed[1] = t->packed[0];
 }
 
-/* One part of the steps of jobs [begin, end).  Sums of one job are written while the unit works at another. */
+/* One part of the steps of jobs [begin, end).  Sums of one job are written while the unit works at another.
+ */
 static void multiply_part(struct set *set, struct mo_matrix_job *job, int64_t begin, int64_t end, bool last) {
     const struct mo_matrix_walk *p = set->walk;
     for (int64_t n = begin; n < end; n++) {

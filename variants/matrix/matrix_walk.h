@@ -37,8 +37,8 @@ struct mo_matrix_walk {
     int64_t set_parts, sets;  /* pairs of blocks of a group, and parts that they are cut into */
     int64_t packed_rows;      /* of a whole band */
     int64_t chunk_bytes, sums_at;
-    /* steps of a sum are done in parts, each for `together` jobs before the next, so that its weights are read
-     * from the first cache; jobs whose sums are not written yet, at most: a power of 2 */
+    /* steps of a sum are done in parts, each for `together` jobs before the next, so that its weights are
+     * read from the first cache; jobs whose sums are not written yet, at most: a power of 2 */
     int64_t parts, together, unwritten;
     const int32_t *steps;
     const struct mo_conv_small *small; /* of bytes */

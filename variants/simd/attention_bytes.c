@@ -169,7 +169,8 @@ static void write_block(const params *p, const int32_t *sum, int32_t less, int64
 }
 
 /* Rows of n queries, and the sum of each. */
-static void copy_queries(const params *p, const room *r, const uint8_t *q, int64_t n, char *rows, int32_t *sum) {
+static void copy_queries(const params *p, const room *r, const uint8_t *q, int64_t n, char *rows,
+                         int32_t *sum) {
     const struct mo_attention_view *w = &p->of.view;
     memset(rows, 0, (size_t)(MO_QUERIES * r->depth_bytes));
     for (int64_t i = 0; i < n; i++) {
@@ -205,8 +206,9 @@ static void run_queries(const params *p, const room *r, const uint8_t *q, const 
         sum[i] = weigh_row(p, scores + i * row, part, w->keys, (uint8_t *)weights + i * r->key_bytes);
     }
     for (int64_t block = 0; block < r->width_blocks; block += 2) {
-        const int blocks = multiply(p, weights, r->key_bytes, scratch + r->values,
-                                    (const int32_t *)(scratch + r->value_start), block, r->width_blocks, sums);
+        const int blocks =
+            multiply(p, weights, r->key_bytes, scratch + r->values,
+                     (const int32_t *)(scratch + r->value_start), block, r->width_blocks, sums);
         for (int b = 0; b < blocks; b++) {
             const int64_t column = (block + b) * 16, left = w->width - column;
             for (int64_t i = 0; i < n; i++)

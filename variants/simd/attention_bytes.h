@@ -9,7 +9,8 @@ enum { MO_QUERIES = MO_MATRIX_PAIR * MO_MATRIX_POSITIONS };
 struct mo_attention_bytes_room {
     int64_t depth_bytes, key_bytes;   /* of a row of Q and K, and of weights: whole steps of 64 */
     int64_t key_blocks, width_blocks; /* of 16 */
-    /* where in scratch: K and V as tiles, what sums by them start from, rows, weights, scores, sums; the end */
+    /* where in scratch: K and V as tiles, what sums by them start from, rows, weights, scores, sums; the end
+     */
     int64_t keys, values, key_start, value_start, rows, weights, scores, sums, bytes;
 };
 

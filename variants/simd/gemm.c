@@ -10,26 +10,19 @@
 
 enum { TAIL = TILE_ROWS * SLIM_PANELS * 16 };
 
-static inline void run(const struct gemm_tile *t, int rows, int panels) {
-    if (t->small)
-        tile_run_half(t, rows, panels);
-    else
-        tile_run(t, rows, panels);
-}
-
 /* One tile at column `col` of `n`; columns beyond n are computed in a side buffer and dropped. */
 static void tile_at(struct gemm_tile *t, int rows, int panels, int64_t valid, float *side) {
     float *c = t->c;
     int64_t ldc = t->ldc, width = panels * 16;
     if (valid >= width) {
-        run(t, rows, panels);
+        tile_run(t, rows, panels);
         return;
     }
     for (int r = 0; !t->start && r < rows; r++)
         memcpy(side + r * width, c + r * ldc, (size_t)valid * sizeof *c);
     t->c = side;
     t->ldc = width;
-    run(t, rows, panels);
+    tile_run(t, rows, panels);
     for (int r = 0; r < rows; r++)
         memcpy(c + r * ldc, side + r * width, (size_t)valid * sizeof *c);
     t->c = c;
@@ -52,7 +45,7 @@ static void widen(const uint16_t *from, float *to, int64_t n) {
         *(vec *)(to + i) = widened(from + i);
 }
 
-/* Rows [k0, k0 + kn) of panels from `at` on: float32 as they lie; from float16, for few rows as they lie. */
+/* Rows [k0, k0 + kn) of panels from `at` on, as they lie; of float16 only where one tile reads them. */
 static void set_panels(const struct job *job, int64_t at, int64_t panels, int64_t k0, int64_t kn,
                        struct gemm_tile *t) {
     const struct mo_gemm_params *p = job->p;
@@ -62,7 +55,7 @@ static void set_panels(const struct job *job, int64_t at, int64_t panels, int64_
         t->panel = p->k * 16;
         return;
     }
-    if (job->rows <= SLIM_ROWS) {
+    if (job->blocks == 1) {
         t->small = (const uint16_t *)job->args->weights + first;
         t->panel = p->k * 16;
         return;

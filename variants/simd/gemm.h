@@ -30,8 +30,8 @@ struct gemm_tile {
     float *c;
     int64_t ldc;
     int64_t k_count;
-    const float *start; /* bias of the first panel, read once a tile; NULL: continue from c */
-    const uint16_t *small; /* of few rows: B as float16, in place of b; NULL: none */
+    const float *start;    /* bias of the first panel, read once a tile; NULL: continue from c */
+    const uint16_t *small; /* B as float16, in place of b; NULL: none */
 };
 
 /* A vector of float16. */
@@ -95,9 +95,8 @@ static inline __attribute__((always_inline)) void tile_body(const struct gemm_ti
 }
 
 /* One case a height, for tiles of 1, TILE_PANELS or (few rows) SLIM_PANELS panels. */
-static inline __attribute__((always_inline)) void tile_rows(const struct gemm_tile *t, int rows,
-                                                            const int panels, const int most_rows,
-                                                            const bool half) {
+static inline __attribute__((always_inline)) void
+tile_rows(const struct gemm_tile *t, int rows, const int panels, const int most_rows, const bool half) {
     switch (rows) {
     case 1:
         tile_body(t, 1, panels, half);
@@ -166,25 +165,17 @@ static __attribute__((noinline)) void tile_slim(const struct gemm_tile *t, int r
     tile_rows(t, rows, SLIM_PANELS, SLIM_ROWS, false);
 }
 
+/* The same with B as float16. */
+static __attribute__((noinline)) void tile_single_half(const struct gemm_tile *t, int rows) {
+    tile_rows(t, rows, 1, TILE_ROWS, true);
+}
+
+static __attribute__((noinline)) void tile_full_half(const struct gemm_tile *t, int rows) {
+    tile_rows(t, rows, TILE_PANELS, TILE_ROWS, true);
+}
+
 static __attribute__((noinline)) void tile_slim_half(const struct gemm_tile *t, int rows) {
     tile_rows(t, rows, SLIM_PANELS, SLIM_ROWS, true);
-}
-
-static __attribute__((noinline)) void tile_single_half(const struct gemm_tile *t, int rows) {
-    tile_rows(t, rows, 1, SLIM_ROWS, true);
-}
-
-/* Few rows, B as float16. */
-static inline void tile_run_half(const struct gemm_tile *t, int rows, int panels) {
-    struct gemm_tile one = *t;
-    if (panels == SLIM_PANELS) {
-        tile_slim_half(t, rows);
-        return;
-    }
-    for (int i = 0; i < panels; i++) {
-        tile_single_half(&one, rows);
-        one.small += t->panel, one.c += 16, one.start = t->start ? one.start + 16 : NULL;
-    }
 }
 
 /* How many of `left` panels the next tile takes, given its height. */
@@ -194,12 +185,13 @@ static inline int tile_width(int rows, int64_t left) {
 }
 
 static inline void tile_run(const struct gemm_tile *t, int rows, int panels) {
-    if (rows <= SLIM_ROWS && panels == SLIM_PANELS)
-        tile_slim(t, rows);
+    const bool slim = rows <= SLIM_ROWS && panels == SLIM_PANELS;
+    if (slim)
+        (t->small ? tile_slim_half : tile_slim)(t, rows);
     else if (panels == TILE_PANELS)
-        tile_full(t, rows);
+        (t->small ? tile_full_half : tile_full)(t, rows);
     else
-        tile_single(t, rows);
+        (t->small ? tile_single_half : tile_single)(t, rows);
 }
 
 /* k-major copy of a block of A: element (r, k) is a[r * row + k * step].  Squares are written whole, each row

@@ -64,13 +64,13 @@ struct mo_attention_params {
     const int32_t *steps;
 };
 
-/* attention_bytes: the same of uint8, with what its conversions come to.  A number less its zero point is what
- * products take; K and V are moved by 128 to be signed, and so are their zero points here. */
+/* attention_bytes: the same of uint8, with what its conversions come to.  A number less its zero point is
+ * what products take; K and V are moved by 128 to be signed, and so are their zero points here. */
 struct mo_attention_bytes_params {
     struct mo_attention_params of; /* view.scale: of a rounded score, or of `to_scores` times a sum */
     int q_zero, k_zero, v_zero, scores_zero, weights_zero, y_zero;
-    bool rounds;                                  /* scores are rounded to 8 bits */
-    float to_scores, to_weights, to_y;            /* factors from sums, and from what the softmax gives */
+    bool rounds;                       /* scores are rounded to 8 bits */
+    float to_scores, to_weights, to_y; /* factors from sums, and from what the softmax gives */
 };
 
 /* Elementwise functions beyond the fused activations, numbered after them. */

@@ -26,9 +26,9 @@ static void join_rows(const struct mo_pool_params *p, const uint8_t *x, uint8_t 
 }
 
 /* `line` is where the first window begins: there are zeros around the image, which change no maximum. */
-static inline __attribute__((always_inline)) void join_line(const struct mo_pool_params *p, const uint8_t *line,
-                                                            uint8_t *restrict y, const int64_t lanes,
-                                                            const int64_t taps) {
+static inline __attribute__((always_inline)) void join_line(const struct mo_pool_params *p,
+                                                            const uint8_t *line, uint8_t *restrict y,
+                                                            const int64_t lanes, const int64_t taps) {
     const int64_t step = p->sw * lanes, tap = p->dw * lanes;
     for (int64_t i = 0; i < p->ow; i++, line += step, y += lanes) {
         uint8_t most[16];

@@ -35,7 +35,8 @@ static const struct attention cases[] = {
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
-static void node(struct ob *b, const char *op, const char *out, const char *format, const char *x, const char *y) {
+static void node(struct ob *b, const char *op, const char *out, const char *format, const char *x,
+                 const char *y) {
     char in[80];
     snprintf(in, sizeof in, format, x, y);
     ob_node(b, op, in, out);
@@ -128,8 +129,8 @@ static int count(const struct mo_graph *g, const char *op) {
 }
 
 static struct mo_graph *small_graph(struct ob *b) {
-    return ways_graph_of(
-        b, &(struct mo_frontend_options){.precision = MOIRE_PRECISION_INT8, .any_unit = true});
+    return ways_graph_of(b,
+                         &(struct mo_frontend_options){.precision = MOIRE_PRECISION_INT8, .any_unit = true});
 }
 
 static void all_becomes_one_layer(void **state) {
@@ -158,7 +159,8 @@ static int fill(struct ob *b, moire_tensor *in) {
     uint64_t seed = 3;
     for (int k = 0; k < n; k++) {
         const struct mo_tensor *t = plain->tensors[plain->inputs[k]];
-        in[k] = (moire_tensor){.dtype = MOIRE_F32, .rank = t->shape.rank, .bytes = (size_t)mo_tensor_bytes(t)};
+        in[k] =
+            (moire_tensor){.dtype = MOIRE_F32, .rank = t->shape.rank, .bytes = (size_t)mo_tensor_bytes(t)};
         memcpy(in[k].shape, t->shape.d, sizeof in[k].shape);
         in[k].data = ob_alloc(b, in[k].bytes);
         for (size_t i = 0; i < in[k].bytes / 4; i++) {
@@ -190,7 +192,8 @@ static int steps_off(const char *name, const char *way, const moire_tensor *got,
 static void run(struct ob *b, const struct mo_frontend_options *front, const struct mo_plan_options *plan,
                 const moire_tensor *in, int n, moire_tensor *out) {
     moire_error err = {0};
-    if (run_graph_in_used_memory(ways_graph_of(b, front), plan, in, n, out, &err)) fail_msg("%s", err.message);
+    if (run_graph_in_used_memory(ways_graph_of(b, front), plan, in, n, out, &err))
+        fail_msg("%s", err.message);
 }
 
 /* By the single operators, by the layer's reference, and by its kernels on every level and unit. */
@@ -208,7 +211,8 @@ static int compare(const struct attention *a) {
     mo_way_free(&b->env, &got, 1);
     for (int isa = mo_isa_next(-1); isa < MO_ISA_COUNT; isa = mo_isa_next(isa))
         for (size_t u = 0; u < sizeof units / sizeof *units; u++) {
-            run(b, &small, &(struct mo_plan_options){.isa = (enum mo_isa)isa, .units = units[u]}, in, n, &got);
+            run(b, &small, &(struct mo_plan_options){.isa = (enum mo_isa)isa, .units = units[u]}, in, n,
+                &got);
             wrong += steps_off(a->name, mo_isa_name((enum mo_isa)isa), &got, &want);
             mo_way_free(&b->env, &got, 1);
         }

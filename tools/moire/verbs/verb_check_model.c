@@ -152,10 +152,14 @@ static void note_doubt(struct findings *f, const char *output, const moire_tenso
 static double tolerance_of(const struct findings *f, const struct mo_frontend_options *front,
                            const struct mo_graph *g) {
     enum { STEPS = 8 };
-    const double rounded = STEPS / 255.0, halves = 0.02;
+    const double rounded = STEPS / 255.0, halves = 0.02, float16 = 0.01;
     if (mo_halves_unit(front, g) && f->o->tolerance < halves) {
         fprintf(stderr, "moire check-model: layers are of bfloat16: %.2f of a range are allowed\n", halves);
         return halves;
+    }
+    if (front->precision == MOIRE_PRECISION_FP16 && f->o->tolerance < float16) {
+        fprintf(stderr, "moire check-model: weights are of float16: %.2f of a range are allowed\n", float16);
+        return float16;
     }
     for (int i = 0; i < g->n_nodes; i++) {
         const char *op = g->nodes[i]->op_type;
