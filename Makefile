@@ -49,6 +49,7 @@ ISA_amx  := $(ISA_bf16) -mamx-tile -mamx-int8 -mamx-bf16
 endif
 ifeq ($(ARCH),aarch64)
 ISAS     += neon
+ISA_neondot := -march=armv8.2-a+dotprod
 endif
 
 LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o) $(foreach i,$(ISAS),$(SIMD_SRC:%.c=$(B)/obj/$(i)/%.o)) $(B)/obj/onnx.pb-c.o
@@ -94,6 +95,7 @@ $(B)/obj/$(1)/%.o: %.c
 endef
 $(foreach i,$(ISAS),$(eval $(call simd_rule,$(i))))
 $(B)/obj/variants/matrix/matrix_amx.o: CFLAGS += -O3 $(ISA_amx)
+$(B)/obj/variants/matrix/matrix_neon.o: CFLAGS += -O3 $(ISA_neondot)
 $(B)/obj/variants/matrix/matrix_gather.o $(B)/obj/variants/matrix/matrix_vectors.o: CFLAGS += -O3 $(ISA_bf16)
 
 # --- products ------------------------------------------------------------------------------------------

@@ -48,6 +48,10 @@ bool mo_isa_has_vbmi(void) {
     return has_wide(1);
 }
 #elif defined(__aarch64__)
+#if defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
 enum mo_isa mo_isa_detect(void) {
     return MO_ISA_NEON; /* every system's ABI for AArch64 demands Advanced SIMD */
 }
@@ -68,9 +72,17 @@ bool mo_isa_has_vbmi(void) {
 }
 #endif
 
+#if defined(__aarch64__) && defined(__linux__)
+/* The dot product of Armv8.2, which matrix_neon.c uses. */
+bool mo_isa_has_dot(void) {
+    enum { ASIMDDP = 20 };
+    return getauxval(AT_HWCAP) >> ASIMDDP & 1;
+}
+#else
 bool mo_isa_has_dot(void) {
     return mo_isa_dot(mo_isa_detect()) != MO_DOT_NONE;
 }
+#endif
 
 bool mo_isa_covers(enum mo_isa have, enum mo_isa need) {
     return need == MO_ISA_BASE || need == have || (need < have && have <= MO_ISA_AVX512);

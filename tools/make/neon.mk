@@ -2,7 +2,7 @@
 # processor, cross-compiled and run under qemu.
 CROSS        ?= aarch64-linux-gnu
 NEON         := $(B)-neon
-NEON_TESTS   := test_emitted test_conv test_simd test_activate
+NEON_TESTS   := test_emitted test_conv test_simd test_activate test_matrix_units
 CROSS_CASES  := $(addprefix $(B)/obj/tests/,cross/cases.o unit/kernels/conv_case.o unit/kernels/gemm_case.o)
 
 .PHONY: neon

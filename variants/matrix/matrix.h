@@ -84,7 +84,7 @@ struct mo_matrix_unit {
     mo_small_pixels_fn *small_pixels; /* NULL: there is none */
     mo_small_rows_fn *small_rows;     /* likewise */
 };
-extern const struct mo_matrix_unit mo_matrix_amx, mo_matrix_vectors, mo_matrix_model;
+extern const struct mo_matrix_unit mo_matrix_amx, mo_matrix_vectors, mo_matrix_neon, mo_matrix_model;
 
 /* The unit that a machine of this level has for the type, and may use; else NULL.  Of bfloat16, vectors where
  * they are faster than those of float32. */

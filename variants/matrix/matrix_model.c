@@ -3,7 +3,7 @@
  *
  * Products of bytes are exact.  Those of bfloat16 are added pair by pair, each product exact and every sum
  * rounded, with subnormal numbers as zeros, as AMX does; a unit may differ in the last bits. */
-#include "variants/matrix/matrix.h"
+#include "variants/matrix/matrix_plain.h"
 
 #include <math.h>
 #include <string.h>
@@ -63,7 +63,7 @@ static void run_halves(const struct mo_matrix_job *job, int tiles, int blocks) {
     run(job, MO_MATRIX_HALVES, tiles, blocks);
 }
 
-static void gather_bytes(const struct mo_gather *g) {
+void mo_matrix_plain_gather_bytes(const struct mo_gather *g) {
     for (int64_t i = 0; i < g->n; i++) {
         char *to = g->to + i * g->width;
         for (int k = 0; k < g->planes; k++)
@@ -109,7 +109,7 @@ static void narrow(float lo, float hi, const float *sums, int64_t pixels, const 
     }
 }
 
-static void gather_narrow_bytes(const struct mo_gather *g) {
+void mo_matrix_plain_gather_narrow_bytes(const struct mo_gather *g) {
     for (int64_t i = 0; i < g->n; i++)
         memcpy(g->to + i * g->width, g->from + i * g->pixel, 4);
 }
@@ -130,8 +130,8 @@ const struct mo_matrix_unit mo_matrix_model = {
     .begin = nothing,
     .end = nothing,
     .run = {run_bytes, run_halves},
-    .gather = {gather_bytes, gather_halves},
-    .gather_narrow = {gather_narrow_bytes, gather_narrow_halves},
+    .gather = {mo_matrix_plain_gather_bytes, gather_halves},
+    .gather_narrow = {mo_matrix_plain_gather_narrow_bytes, gather_narrow_halves},
     .gather_small = gather_small,
     .narrow = narrow,
 };

@@ -58,6 +58,9 @@ static const struct mo_matrix_unit *vectors_of(enum mo_matrix_type type) {
 }
 #else
 const struct mo_matrix_unit *mo_matrix_of(enum mo_isa isa, enum mo_matrix_type type) {
+#if defined(__aarch64__)
+    if (isa == MO_ISA_NEON && type == MO_MATRIX_BYTES && mo_isa_has_dot()) return &mo_matrix_neon;
+#endif
     (void)isa;
     (void)type;
     return NULL;

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_matrix_units.c - the matrix units of this machine against their model in plain C: jobs of one and two
+ * tiles and blocks, any steps, begun and gone on with.  Sums of bytes are alike bit for bit at the ends of
+ * their types, too; those of bfloat16 on whole numbers, of which nothing is rounded. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+#include "runtime/base/numbers.h"
+#include "variants/matrix/matrix.h"
+
+enum { MOST_STEPS = 23, ROW_BYTES = 200, ROWS = 64, ASIDES = 2 };
+
+struct room {
+    _Alignas(64) char a[ROWS * ROW_BYTES + MOST_STEPS * MO_MATRIX_STEP];
+    char b[MOST_STEPS * 2 * MO_MATRIX_TILE];
+    int32_t steps[MOST_STEPS], start[32];
+    char sums[2][MO_MATRIX_SUMS];
+};
+
+/* Bytes of every value, the ends often; or whole numbers that are bfloat16. */
+static void fill(char *to, size_t n, enum mo_matrix_type type, uint64_t *seed) {
+    for (size_t i = 0; type == MO_MATRIX_BYTES && i < n; i++) {
+        const uint64_t x = mo_splitmix(seed);
+        to[i] = (char)(x % 4 ? x >> 8 : x % 8 ? 0x80 : 0x7f);
+    }
+    for (size_t i = 0; type == MO_MATRIX_HALVES && i + 1 < n; i += 2) {
+        const uint16_t half = mo_bfloat16((float)(int8_t)(mo_splitmix(seed) >> 56));
+        memcpy(to + i, &half, 2);
+    }
+}
+
+static void count_aside(void *of) {
+    ++*(int *)of;
+}
+
+/* The job twice, the second time from what the first has left. */
+static void multiply(const struct mo_matrix_unit *unit, enum mo_matrix_type type, struct mo_matrix_job job,
+                     int tiles, int blocks, const void *start) {
+    int asides = 0;
+    job.start = start;
+    job.aside = count_aside, job.of = &asides, job.asides = ASIDES;
+    unit->begin();
+    unit->run[type](&job, tiles, blocks);
+    job.start = NULL;
+    unit->run[type](&job, tiles, blocks);
+    unit->end();
+    assert_true(asides <= 2 * ASIDES);
+}
+
+static int differences(struct room *r, const struct mo_matrix_unit *unit, enum mo_matrix_type type, int steps,
+                       int tiles, int blocks) {
+    struct mo_matrix_job job = {.a = {r->a, r->a + 17 * ROW_BYTES},
+                                .a_row = ROW_BYTES,
+                                .steps = r->steps,
+                                .n_steps = steps,
+                                .b = r->b};
+    memset(r->sums, 0x55, sizeof r->sums);
+    job.sums = r->sums[0];
+    multiply(&mo_matrix_model, type, job, tiles, blocks, r->start);
+    job.sums = r->sums[1];
+    multiply(unit, type, job, tiles, blocks, r->start);
+    int wrong = 0;
+    for (int block = 0; block < blocks; block++)
+        for (int tile = 0; tile < tiles; tile++) {
+            const size_t at = (size_t)(block * MO_MATRIX_PAIR + tile) * MO_MATRIX_TILE;
+            wrong += memcmp(r->sums[0] + at, r->sums[1] + at, MO_MATRIX_TILE) != 0;
+        }
+    return wrong;
+}
+
+static void set_steps(struct room *r, uint64_t *seed) {
+    for (int i = 0; i < MOST_STEPS; i++)
+        r->steps[i] = (int32_t)(mo_splitmix(seed) % (MOST_STEPS * MO_MATRIX_STEP / 2) / 4 * 4);
+}
+
+static int check(const struct mo_matrix_unit *unit, enum mo_matrix_type type) {
+    static const int all_steps[] = {1, 2, 3, 9, MOST_STEPS};
+    struct room *r = malloc(sizeof *r);
+    uint64_t seed = 11;
+    int wrong = 0;
+    if (!unit || !unit->run[type]) print_message("no unit for type %d here\n", (int)type);
+    for (int round = 0; unit && unit->run[type] && round < 8; round++) {
+        fill(r->a, sizeof r->a, type, &seed);
+        fill(r->b, sizeof r->b, type, &seed);
+        set_steps(r, &seed);
+        for (int i = 0; i < 32; i++) {
+            const int32_t whole = (int32_t)(mo_splitmix(&seed) % 2001) - 1000;
+            const float real = (float)whole;
+            memcpy(&r->start[i], type == MO_MATRIX_BYTES ? (const void *)&whole : (const void *)&real, 4);
+        }
+        for (size_t s = 0; s < sizeof all_steps / sizeof *all_steps; s++)
+            for (int shape = 0; shape < 4; shape++)
+                wrong += differences(r, unit, type, all_steps[s], 1 + shape % 2, 1 + shape / 2);
+    }
+    free(r);
+    return wrong;
+}
+
+static void bytes_are_exact(void **state) {
+    (void)state;
+    assert_int_equal(check(mo_matrix_choose(MO_UNITS_OWN, mo_isa_detect(), MO_MATRIX_BYTES), MO_MATRIX_BYTES), 0);
+}
+
+static void whole_halves_are_exact(void **state) {
+    (void)state;
+    static const enum mo_units units[] = {MO_UNITS_OWN, MO_UNITS_VECTORS};
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        assert_int_equal(
+            check(mo_matrix_choose(units[i], mo_isa_detect(), MO_MATRIX_HALVES), MO_MATRIX_HALVES), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(bytes_are_exact),
+                                       cmocka_unit_test(whole_halves_are_exact)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
