@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * matrix_neon.c - products of bytes by aarch64's dot product, behind the interface of a matrix unit.
  *
- * The instruction multiplies signed bytes.  Positions are unsigned, so 128 is taken off each, and 128 times the
- * sum of the weights added: those sums are of the first positions' pass over the weights, and serve all others
- * of the job.  Four positions by one block of 16 channels are added up at a time, in 16 registers; a row of
- * weights is four bytes of a step for each of 16 channels, which is the instruction's order.
+ * The instruction multiplies signed bytes.  Positions are unsigned, so 128 is taken off each, and 128 times
+ * the sum of the weights added: those sums are of the first positions' pass over the weights, and serve all
+ * others of the job.  Four positions by one block of 16 channels are added up at a time, in 16 registers; a
+ * row of weights is four bytes of a step for each of 16 channels, which is the instruction's order.
  *
  * Compiled for Armv8.2 with the dot product; called only where mo_matrix_of() found it. */
 #include "variants/matrix/matrix_plain.h"
@@ -31,9 +31,10 @@ static inline __attribute__((always_inline)) int32x4_t dot(int32x4_t sum, int8x1
     }
 }
 
-static inline __attribute__((always_inline)) void
-add_row(int32x4_t sum[POSITIONS][VECTORS], int32x4_t of_weights[VECTORS], const char *b,
-        const int8x16_t x[POSITIONS], const int lane, const bool first) {
+static inline __attribute__((always_inline)) void add_row(int32x4_t sum[POSITIONS][VECTORS],
+                                                          int32x4_t of_weights[VECTORS], const char *b,
+                                                          const int8x16_t x[POSITIONS], const int lane,
+                                                          const bool first) {
     const int8x16_t ones = vdupq_n_s8(1);
 #pragma GCC unroll 4
     for (int v = 0; v < VECTORS; v++) {

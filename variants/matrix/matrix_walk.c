@@ -174,15 +174,6 @@ static const void *start_of(const struct mo_matrix_walk *p, const struct mo_karg
     return own;
 }
 
-/* The tiles of one job, where they begin, and how many blocks of them are written. */
-struct tiles {
-    int n, written;
-    int64_t row[MO_MATRIX_PAIR], column[MO_MATRIX_PAIR];
-    const char *packed[MO_MATRIX_PAIR];
-    char *sums;
-    const struct set *of;
-};
-
 /* Jobs of a pair of output blocks. */
 struct set {
     const struct mo_matrix_walk *walk;
@@ -193,12 +184,12 @@ struct set {
     char *sums;
     int64_t tiles, along, down; /* bytes from a position to the next, and to the next row of outputs */
     int64_t row, column;        /* where the next tile begins */
-    struct tiles ring[MO_MATRIX_UNWRITTEN];
-    struct tiles *done; /* whose sums are complete and not written, or NULL */
+    struct mo_matrix_tiles *ring;
+    struct mo_matrix_tiles *done; /* whose sums are complete and not written, or NULL */
 };
 
 /* Both blocks of a product, if that is possible. */
-static bool write_rows(const struct set *set, const struct tiles *t) {
+static bool write_rows(const struct set *set, const struct mo_matrix_tiles *t) {
     const struct mo_matrix_walk *p = set->walk;
     const struct mo_conv_small *small = p->small;
     if (!p->line || p->y.plane != 16 || !small || !small->pack || set->blocks != 2) return false;
@@ -212,7 +203,7 @@ static bool write_rows(const struct set *set, const struct tiles *t) {
 
 /* Of one block: where positions run on, all tiles are one. */
 static void write_next(void *of) {
-    struct tiles *t = of;
+    struct mo_matrix_tiles *t = of;
     const struct set *set = t->of;
     if (t->written == set->blocks) return;
     if (t->written == 0 && write_rows(set, t)) {
@@ -233,7 +224,7 @@ static void write_done(struct set *set) {
 }
 
 /* The n-th job. */
-static struct tiles *tiles_at(struct set *set, int64_t n) {
+static struct mo_matrix_tiles *tiles_at(struct set *set, int64_t n) {
     return &set->ring[n & (set->walk->unwritten - 1)];
 }
 
@@ -251,7 +242,7 @@ static void go_on(const struct mo_matrix_walk *p, int64_t *row, int64_t *column)
 }
 
 /* Jobs are placed in order. */
-static void place_tiles(struct set *set, struct tiles *t, int64_t n) {
+static void place_tiles(struct set *set, struct mo_matrix_tiles *t, int64_t n) {
     const int64_t first = n * MO_MATRIX_PAIR;
     t->of = set;
     t->n = set->tiles - first < MO_MATRIX_PAIR ? 1 : MO_MATRIX_PAIR;
@@ -269,9 +260,11 @@ static void place_tiles(struct set *set, struct tiles *t, int64_t n) {
 static void multiply_part(struct set *set, struct mo_matrix_job *job, int64_t begin, int64_t end, bool last) {
     const struct mo_matrix_walk *p = set->walk;
     for (int64_t n = begin; n < end; n++) {
-        struct tiles *t = tiles_at(set, n);
+        struct mo_matrix_tiles *t = tiles_at(set, n);
         if (job->start) place_tiles(set, t, n);
-        job->a[0] = t->packed[0], job->a[1] = t->packed[1];
+        /* the first part of a job has placed it */
+        job->a[0] = t->packed[0],
+        job->a[1] = t->packed[1]; /* NOLINT(clang-analyzer-core.uninitialized.Assign) */
         job->sums = t->sums;
         job->of = set->done;
         job->asides = set->done && p->shape.steps >= MANY_STEPS ? set->blocks : 0;
@@ -285,9 +278,8 @@ static void multiply_part(struct set *set, struct mo_matrix_job *job, int64_t be
 static void multiply_set(const struct mo_matrix_walk *p, const struct mo_kargs *args, const struct spot *s,
                          int64_t number, const char *packed, char *sums) {
     const int64_t block = number * 2, left = p->ocb - block;
-    struct set set; /* not zeroed: it is large */
-    set.walk = p, set.spot = s, set.block = block, set.packed = packed, set.sums = sums, set.done = NULL;
-    set.row = set.column = 0;
+    struct set set = {.walk = p, .spot = s, .block = block, .packed = packed, .sums = sums};
+    set.ring = (struct mo_matrix_tiles *)(sums + p->unwritten * MO_MATRIX_SUMS);
     set.blocks = left < 2 ? 1 : 2;
     set.tiles = tiles_of(p, s->rows);
     set.along = p->shape.width * (p->sw / p->shape.column_step);

@@ -12,8 +12,14 @@
 #include "variants/matmul_rows.h"
 #include "variants/matrix/matrix_shape.h"
 
-/* Jobs whose sums are not written yet, at most. */
-enum { MO_MATRIX_UNWRITTEN = 8 };
+/* The tiles of one job, where they begin, and how many blocks of them are written. */
+struct mo_matrix_tiles {
+    int n, written;
+    int64_t row[MO_MATRIX_PAIR], column[MO_MATRIX_PAIR];
+    const char *packed[MO_MATRIX_PAIR];
+    char *sums;
+    const struct set *of; /* matrix_walk.c */
+};
 
 /* Where a tensor's blocks, rows and pixels lie, in bytes. */
 struct mo_matrix_place {

@@ -142,7 +142,9 @@ static void describe(const struct mo_conv *c, const struct mo_matrix_walk *p, st
     step->flops = 2 * c->n * c->o * c->oh * c->ow * taps * cg;
     step->bytes = c->n * (in * c->c * c->h * c->w + out * c->o * c->oh * c->ow * (c->residual ? 2 : 1)) +
                   p->shape.element * c->o * cg * taps;
-    step->scratch_bytes = p->sums_at + p->unwritten * MO_MATRIX_SUMS + 3 * 64; /* small_pixels() reads on */
+    /* sums, of which small_pixels() reads on for three pixels: into the tiles of the jobs behind them */
+    step->scratch_bytes =
+        p->sums_at + p->unwritten * (MO_MATRIX_SUMS + (int64_t)sizeof(struct mo_matrix_tiles)) + 3 * 64;
 }
 
 /* Lines are cut anywhere.  Else a band has a row at least: other kernels copy less where that would be

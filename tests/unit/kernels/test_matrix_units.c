@@ -102,7 +102,8 @@ static int check(const struct mo_matrix_unit *unit, enum mo_matrix_type type) {
 
 static void bytes_are_exact(void **state) {
     (void)state;
-    assert_int_equal(check(mo_matrix_choose(MO_UNITS_OWN, mo_isa_detect(), MO_MATRIX_BYTES), MO_MATRIX_BYTES), 0);
+    assert_int_equal(check(mo_matrix_choose(MO_UNITS_OWN, mo_isa_detect(), MO_MATRIX_BYTES), MO_MATRIX_BYTES),
+                     0);
 }
 
 static void whole_halves_are_exact(void **state) {
