@@ -86,7 +86,7 @@ static void an_unknown_one_is_refused(void **state) {
     assert_int_equal(moire_runtime_create(&config, &rt, &err), MOIRE_OK);
     moire_tenant_config c;
     moire_tenant_config_init(&c);
-    c.precision = (enum moire_precision)(MOIRE_PRECISION_BF16 + 1);
+    c.precision = (enum moire_precision)(MOIRE_PRECISION_FP16 + 1);
     assert_int_equal(moire_load(rt, bytes, &c, &t, &err), MOIRE_EINVAL);
     assert_non_null(strstr(err.message, "precision"));
     moire_runtime_destroy(rt, 1);
