@@ -71,7 +71,7 @@ static void spread_words(const uint32_t *word, char *y, int64_t n) {
     int64_t i = 0;
 #if defined(MO_ISA_IS_avx512)
     for (; i + 4 <= n; i += 4) {
-        const __m512i four = _mm512_castsi128_si512(_mm_loadu_si128((const __m128i *)(word + i)));
+        const __m512i four = _mm512_zextsi128_si512(_mm_loadu_si128((const __m128i *)(word + i)));
         _mm512_storeu_si512(y + i * 16, _mm512_maskz_expand_epi32(0x1111, four));
     }
 #endif
