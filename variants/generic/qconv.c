@@ -59,13 +59,18 @@ static const int32_t *sums_of(const struct mo_binder *binder, const struct mo_co
     return sums;
 }
 
-static struct mo_tile_pack *pack_of(const struct mo_binder *binder, const struct mo_requant *r) {
+/* Of channels that are set: for tiles that write uint8 themselves, if this layer's output can be written so.
+ */
+static bool set_pack(const struct mo_binder *binder, struct mo_conv_small *small) {
+    const struct mo_requant *r = &small->requant;
+    if (!r->packs || r->to != MOIRE_U8) return true;
     struct mo_tile_pack *p = mo_region_alloc(binder->region, sizeof *p);
     for (int i = 0; p && i < 64; i++) {
         p->zero[i / 2] = (int16_t)r->zero;
         p->lo[i] = (uint8_t)((int)rintf(r->lo) + r->zero);
         p->hi[i] = (uint8_t)((int)rintf(r->hi) + r->zero);
     }
+    small->pack = p;
     return p;
 }
 
@@ -91,8 +96,7 @@ static bool set_channels(const struct mo_binder *binder, const struct mo_node *n
     if (c->x_zero && !(small->sums = sums_of(binder, c))) return false;
     small->requant.packs = small->requant.act == MO_ACT_NONE && q->to != MOIRE_F32 && values_fit(c, small);
     step->bias = (const float *)start; /* zero is the same in both types */
-    if (!small->requant.packs || !small->dot || q->to != MOIRE_U8 || c->rows) return true;
-    return (small->pack = pack_of(binder, &small->requant)) != NULL;
+    return true;
 }
 
 /* `tiles` of bytes, or NULL. */
@@ -133,10 +137,9 @@ static int bind_matrix(const struct mo_binder *binder, const struct mo_node *nod
     if (!rc)
         rc = mo_pack_small(step->packing, binder->graph, node, binder->region, &step->weights, &sums, err);
     if (rc) return rc;
-    bool there = set_channels(binder, node, c, q, 0, small, sums, step);
-    if (there && small->requant.packs && q->to == MOIRE_U8 && unit->small_pixels)
-        there = (small->pack = pack_of(binder, &small->requant));
-    if (there) return MOIRE_OK;
+    if (set_channels(binder, node, c, q, 0, small, sums, step) &&
+        (!unit->small_pixels || set_pack(binder, small)))
+        return MOIRE_OK;
     return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
 }
 
@@ -193,7 +196,8 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     step->kernel = name_of(&c, binder->isa, dot);
     rc = mo_pack_small(step->packing, binder->graph, node, binder->region, &step->weights, &sums, err);
     if (rc) return rc;
-    if (!set_channels(binder, node, &c, &q, winograd ? MO_WINO_BYTES_CENTRE : 0, small, sums, step))
+    if (!set_channels(binder, node, &c, &q, winograd ? MO_WINO_BYTES_CENTRE : 0, small, sums, step) ||
+        (small->dot && !c.rows && !set_pack(binder, small)))
         return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
     return winograd ? mo_winograd_bytes_plan(binder, node, &c, winograd, small, step, err) : MOIRE_OK;
 }

@@ -64,7 +64,7 @@ double ways_distance(const moire_tensor *got, const moire_tensor *want, size_t i
 int ways_check(struct ob *b, const char *name, bool special, ways_differ *differ) {
     moire_error err = {0};
     moire_tensor in[INPUTS] = {{0}}, want[OUTPUTS] = {{0}}, got[OUTPUTS] = {{0}};
-    char what[80];
+    char what[100];
     int wrong = 0;
     struct mo_graph *plain = ways_graph(b, false, false);
     int n = plain->n_outputs;
@@ -72,18 +72,22 @@ int ways_check(struct ob *b, const char *name, bool special, ways_differ *differ
     fill(b, plain, special, in);
     if (mo_way_run_reference(plain, in, plain->n_inputs, want, &err)) fail_msg("%s", err.message);
     for (int way = -1; way < MO_ISA_COUNT; way = mo_isa_next(way)) /* -1: the reference */
-        for (int small = 0; small < 2; small++) {
+        for (int k = 0; k < 3; k++) {
+            const bool small = k > 0, model = k == 2;
+            if (way < 0 && model) continue;
             struct mo_frontend_options front = {.no_layout = way < 0 && !small,
                                                 .precision =
                                                     small ? MOIRE_PRECISION_INT8 : MOIRE_PRECISION_FP32};
             struct mo_plan_options options = {.isa = way < 0 ? MO_ISA_BASE : (enum mo_isa)way,
+                                              .units = model ? MO_UNITS_MODEL : MO_UNITS_OWN,
                                               .reference_only = way < 0};
             if (run_graph_in_used_memory(ways_graph_of(b, &front), &options, in, plain->n_inputs, got, &err))
                 fail_msg("%s: %s", name, err.message);
-            snprintf(what, sizeof what, "%s, %s%s", name,
-                     way < 0 ? "reference" : mo_isa_name((enum mo_isa)way), small ? ", 8 bits" : "");
-            for (int k = 0; k < n; k++)
-                wrong += differ(what, &got[k], &want[k]);
+            snprintf(what, sizeof what, "%s, %s%s%s", name,
+                     way < 0 ? "reference" : mo_isa_name((enum mo_isa)way), small ? ", 8 bits" : "",
+                     model ? ", model of a unit" : "");
+            for (int i = 0; i < n; i++)
+                wrong += differ(what, &got[i], &want[i]);
             mo_way_free(&b->env, got, n);
         }
     mo_way_free(&b->env, want, n);

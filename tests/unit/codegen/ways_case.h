@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ways_case.h - a small model that runs as its operators say, and after the graph passes by the reference and
- * by the kernels of every instruction set, with and without layers of 8-bit numbers: what tests of passes
- * compare. */
+ * by the kernels of every instruction set, with and without layers of 8-bit numbers, and with the model of a
+ * matrix unit: what tests of passes compare. */
 #ifndef MO_WAYS_CASE_H
 #define MO_WAYS_CASE_H
 #include "codegen/frontend.h"
