@@ -24,8 +24,8 @@ struct attention {
     float inner; /* factor of scores before their conversion */
 };
 
-/* Sums of products of bytes fit an int32. */
-enum { MOST_SMALL = 60000 };
+/* Of numbers in a sum: its four terms together, of at most 255 * 256 a number, fit an int32. */
+enum { MOST_SMALL = 16000 };
 
 /* Where one operand or the result lies. */
 struct place {
@@ -117,7 +117,7 @@ static bool masked_scores(const struct mo_graph *g, int tensor, struct attention
     return false;
 }
 
-/* All of it is of bytes; or nothing, and its factors are one. */
+/* All of it is of bytes. */
 static bool is_small(const struct mo_graph *g, const struct mo_node *node, struct attention *a) {
     const struct mo_node *next = mo_graph_sole_consumer(g, node->out[0]);
     if (!g->multiplies_tiles || !mo_quantizer_of(g, next, "QuantizeLinear", &a->of[MO_ATTENTION_Y]))
@@ -128,10 +128,9 @@ static bool is_small(const struct mo_graph *g, const struct mo_node *node, struc
     return kt[0] < MOST_SMALL && kt[1] < MOST_SMALL;
 }
 
+/* Nothing within is rounded; operands may have been.  Its factors become one. */
 static bool is_plain(struct attention *a) {
-    for (int i = 0; i < MO_ATTENTION_Y; i++)
-        if (i != MO_ATTENTION_V && i != MO_ATTENTION_Q && i != MO_ATTENTION_K && a->of[i].scale > 0)
-            return false;
+    if (a->of[MO_ATTENTION_SCORES].scale > 0 || a->of[MO_ATTENTION_WEIGHTS].scale > 0) return false;
     a->of[MO_ATTENTION_Y].scale = 0;
     a->scale *= a->inner;
     return true;

@@ -80,57 +80,49 @@ static int mean(struct mo_graph *g, struct mo_node *node, moire_error *err) {
     return rc;
 }
 
-/* Move, then quantize: the other way round; true: done. */
-static bool exchange(struct mo_graph *g, struct mo_node *node, moire_error *err) {
+/* Move, then quantize: the other way round.  1: done, 0: nothing to do; <0 is an error. */
+static int exchange(struct mo_graph *g, struct mo_node *node, moire_error *err) {
     struct mo_quantizer q;
+    if (node->dead || node->n_in < 1 || node->n_out < 1 || node->in[0] < 0 || node->out[0] < 0) return 0;
     const struct mo_tensor *x = g->tensors[node->in[0]];
-    if (!moves_all(node) || x->dtype != MOIRE_F32 || x->data || x->dynamic) return false;
+    if (!moves_all(node) || x->dtype != MOIRE_F32 || x->data || x->dynamic) return 0;
     struct mo_node *next = quantizer_after(g, node, &q);
-    struct mo_tensor *small = next ? mo_graph_add_tensor(g, x->name, q.dtype, &x->shape) : NULL;
-    if (!small) {
-        if (next) mo_no_memory(err);
-        return false;
-    }
+    if (!next) return 0;
+    struct mo_tensor *small = mo_graph_add_tensor(g, x->name, q.dtype, &x->shape);
+    if (!small) return mo_no_memory(err);
     struct mo_tensor *y = g->tensors[next->out[0]];
     next->in[0] = node->in[0], next->out[0] = small->id;
     node->in[0] = small->id, node->out[0] = y->id;
     small->producer = next->id, small->consumer = node->id, small->n_uses = 1;
     y->producer = node->id;
-    return true;
+    return 1;
 }
 
 /* Dequantized, and quantized as it was. */
 static void cancel(struct mo_graph *g, struct mo_node *node) {
     struct mo_quantizer x, y;
-    if (!mo_quantizer_of(g, node, "QuantizeLinear", &y) || g->tensors[y.to]->is_output ||
+    if (node->dead || !mo_quantizer_of(g, node, "QuantizeLinear", &y) || g->tensors[y.to]->is_output ||
         !mo_quantizer_of(g, mo_producer(g, y.from), "DequantizeLinear", &x) || !mo_quantizers_agree(&x, &y))
         return;
-    for (int i = 0; i < g->n_nodes; i++)
-        for (int k = 0; k < g->nodes[i]->n_in; k++)
-            if (g->nodes[i]->in[k] == y.to) {
-                g->nodes[i]->in[k] = x.from;
-                g->tensors[x.from]->n_uses++;
-            }
+    g->tensors[x.from]->n_uses += mo_read_instead(g, y.to, x.from);
     node->dead = true;
     if (g->tensors[y.from]->n_uses != 1 || g->tensors[y.from]->is_output) return;
     mo_producer(g, y.from)->dead = true;
     g->tensors[x.from]->n_uses--;
 }
 
+/* Of several moves the last is exchanged first. */
 static int quantize_first(struct mo_graph *g, moire_error *err) {
-    for (bool changed = true; changed;) {
-        changed = false;
+    for (int changed = 1; changed;) {
+        changed = 0;
         for (int i = 0; i < g->n_nodes; i++) {
-            struct mo_node *node = g->nodes[i];
-            if (node->dead || node->n_in < 1 || node->n_out < 1 || node->in[0] < 0 || node->out[0] < 0)
-                continue;
-            moire_error problem = {0};
-            if (exchange(g, node, &problem)) changed = true;
-            if (problem.code) return mo_no_memory(err);
+            const int rc = exchange(g, g->nodes[i], err);
+            if (rc < 0) return rc;
+            changed |= rc;
         }
     }
     for (int i = 0; i < g->n_nodes; i++)
-        if (!g->nodes[i]->dead) cancel(g, g->nodes[i]);
+        cancel(g, g->nodes[i]);
     return MOIRE_OK;
 }
 

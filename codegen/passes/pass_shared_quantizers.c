@@ -22,12 +22,6 @@ static bool same_node(const struct mo_graph *g, const struct mo_node *a, const s
            mo_attr_int(a, "block_size", 0) == mo_attr_int(b, "block_size", 0);
 }
 
-static void read_instead(struct mo_graph *g, int old, int new) {
-    for (int i = 0; i < g->n_nodes; i++)
-        for (int k = 0; k < g->nodes[i]->n_in; k++)
-            if (g->nodes[i]->in[k] == old) g->nodes[i]->in[k] = new;
-}
-
 int mo_pass_shared_quantizers(struct mo_graph *g, moire_error *err) {
     /* the first of each tensor; nodes that say something else than it stay as they are */
     int *first = mo_region_array(g->region, (size_t)g->n_tensors, sizeof *first);
@@ -41,7 +35,7 @@ int mo_pass_shared_quantizers(struct mo_graph *g, moire_error *err) {
         if (*at < 0) {
             *at = i;
         } else if (same_node(g, g->nodes[*at], node) && !g->tensors[node->out[0]]->is_output) {
-            read_instead(g, node->out[0], g->nodes[*at]->out[0]);
+            mo_read_instead(g, node->out[0], g->nodes[*at]->out[0]);
             node->dead = true;
         }
     }

@@ -9,7 +9,7 @@
  *               fused epilogue.  Every Gemm and most MatMuls become this.
  *   Activation  y = act(x), act in node->fuse.  Every activation that was not fused becomes this.
  *   Attention   softmax(scale Q K^T + mask) V; heads before or behind the rows (runtime/ops/attention.c).
- *   QAttention  the same of 8-bit numbers, with its conversions (runtime/ops/qattention.c).
+ *   QAttention  the same of 8-bit numbers, with its conversions (runtime/ops/attention.c).
  *   Fused       a tree of pointwise operators (runtime/ops/fused.h).
  *   QConv       a convolution of 8-bit numbers with its conversions (runtime/ops/qconv.h).
  *   Reorder     y = x in another layout. */
@@ -104,6 +104,8 @@ struct mo_tensor *mo_derive_constant(struct mo_graph *g, const struct mo_tensor 
 /* One reader of constant `id` is gone; its memory is given back with the last.  Large models would otherwise
  * be in memory once more for every pass that rewrites weights. */
 void mo_drop_constant(struct mo_graph *g, int id);
+/* Readers of tensor `old` read `instead`; how many times they do. */
+int mo_read_instead(struct mo_graph *g, int old, int instead);
 /* Sets or adds an attribute. */
 int mo_set_ints(struct mo_graph *g, struct mo_node *node, const char *name, const int64_t *values, int n,
                 moire_error *err);

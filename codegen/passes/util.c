@@ -125,3 +125,11 @@ int mo_set_string(struct mo_graph *g, struct mo_node *node, const char *name, co
     attr->s_len = strlen(value);
     return MOIRE_OK;
 }
+
+int mo_read_instead(struct mo_graph *g, int old, int instead) {
+    int n = 0;
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < g->nodes[i]->n_in; k++)
+            if (g->nodes[i]->in[k] == old) g->nodes[i]->in[k] = instead, n++;
+    return n;
+}

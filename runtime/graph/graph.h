@@ -18,11 +18,11 @@ struct mo_packed_places; /* variants/packed.h */
 /* How the elements of a tensor lie in memory.
  * MO_C16 (rank >= 3): [N][ceil(C/16)][spatial...][16]; lanes beyond C hold finite values.
  * MO_C16_HALVES (of float32): the same, each value as bfloat16; between kernels that round to that anyway. */
-/* Constant right operands of products, in memory as float16: not; where that changes none, and they are read
- * more than used; all that its range holds, rounded. */
-enum mo_float16 { MO_FLOAT16_NONE, MO_FLOAT16_EXACT, MO_FLOAT16_ROUNDED };
-
 enum mo_layout { MO_PLAIN = 0, MO_C16 = 1, MO_C16_HALVES = 2 };
+
+/* Which constant right operands of products are float16 in memory: none; those that are float16 anyway, of
+ * products of few rows; all that its range holds, rounded. */
+enum mo_float16 { MO_FLOAT16_NONE, MO_FLOAT16_EXACT, MO_FLOAT16_ROUNDED };
 
 struct mo_shape {
     int rank; /* -1: unknown until run time */

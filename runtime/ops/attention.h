@@ -48,13 +48,6 @@ extern const char *const mo_attention_scales[MO_ATTENTION_PARTS],
     *const mo_attention_zeros[MO_ATTENTION_PARTS];
 void mo_attention_rounding_of(const struct mo_node *node, struct mo_attention_rounding *out);
 
-/* Of the references: a score under the mask element `at`, and the softmax of n scores. */
-struct mo_op_ctx;
-double mo_attention_masked(const struct mo_op_ctx *ctx, double score, int64_t at);
-void mo_attention_softmax(double *p, int64_t n);
-/* Checks shapes and the mask's type; q, k and v and the output are of `dtype`. */
-int mo_attention_infer(const struct mo_op_ctx *ctx, moire_dtype dtype);
-
 /* False when the shapes of query, key and value or the attributes do not fit together. */
 bool mo_attention_view_of(const struct mo_node *node, const struct mo_shape *q, const struct mo_shape *k,
                           const struct mo_shape *v, struct mo_attention_view *out);

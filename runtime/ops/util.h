@@ -35,7 +35,6 @@
     X(quantize)                                                                                              \
     X(qconv)                                                                                                 \
     X(qmean)                                                                                                 \
-    X(qattention)                                                                                            \
     X(linalg)
 #define MO_OP_EXTERN(file) extern const struct mo_op mo_ops_##file[];
 MO_OP_FAMILIES(MO_OP_EXTERN)

@@ -2,12 +2,12 @@
  * attention.c - binds moire.Attention: Q, K, V with or without their heads apart, any mask that broadcasts to
  * [B,H,Sq,Sk]. */
 #include <math.h>
-#include "variants/generic/bind.h"
+#include "variants/generic/attention.h"
 #include "variants/simd/attention_halves.h"
 
-enum { TILE = 14, SLACK = 16, QUERIES_PER_UNIT = 56, HALVES_PER_UNIT = 64 };
+enum { TILE = 14, SLACK = 16, QUERIES_PER_UNIT = 56, UNIT_QUERIES = 64 };
 
-static bool good_mask(const struct mo_tensor *mask) {
+bool mo_attention_mask_fits(const struct mo_tensor *mask) {
     if (!mask) return true;
     bool known = mask->dtype == MOIRE_F32 || mask->dtype == MOIRE_BOOL;
     return known && !mask->dynamic && mask->shape.rank <= 4 && mo_shape_count(&mask->shape) > 0;
@@ -17,12 +17,34 @@ static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {
     if (!mo_node_is_ours(node, "Attention") || !mo_f32(mo_node_out(g, node, 0)) || node->n_in < 3) return 0;
     for (int i = 0; i < 3; i++)
         if (!mo_f32(mo_node_in(g, node, i)) || mo_node_in(g, node, i)->shape.rank != 4) return 0;
-    if (!good_mask(mo_node_in(g, node, 3))) return 0;
+    if (!mo_attention_mask_fits(mo_node_in(g, node, 3))) return 0;
     return node->fuse.act == MO_ACT_NONE && node->fuse.residual < 0 ? MO_CAN_PLAIN : 0;
 }
 
 static bool plain(const struct mo_graph *g, const struct mo_tensor *t) {
     return t->layout == MO_PLAIN && mo_dense(g, t);
+}
+
+void mo_attention_set_mask(const struct mo_node *node, const struct mo_tensor *mask,
+                           struct mo_attention_params *p) {
+    p->mask = MO_MASK_NONE;
+    if (!mask) return;
+    struct mo_value value = mo_tensor_value(mask);
+    p->mask = mo_attention_mask_of(node, &value);
+    p->fill = mo_attr_float(node, "fill", -INFINITY);
+    mo_attention_mask_strides(&mask->shape, p->mask_stride);
+}
+
+bool mo_attention_set_unit(const struct mo_binder *binder, const struct mo_matrix_unit *unit, int64_t bytes,
+                           struct mo_attention_params *p) {
+    int32_t *steps = mo_region_array(binder->region, (size_t)(bytes / MO_MATRIX_STEP), sizeof *steps);
+    if (!steps || bytes > INT32_MAX) return false;
+    for (int64_t i = 0; i < bytes / MO_MATRIX_STEP; i++)
+        steps[i] = (int32_t)(i * MO_MATRIX_STEP);
+    p->unit = unit, p->steps = steps;
+    p->chunks = (p->view.queries + UNIT_QUERIES - 1) / UNIT_QUERIES;
+    p->chunk = UNIT_QUERIES;
+    return true;
 }
 
 /* By a matrix unit, from bfloat16. */
@@ -31,13 +53,8 @@ static int bind_halves(const struct mo_binder *binder, struct mo_attention_param
     const struct mo_attention_view *w = &p->view;
     const struct mo_attention_room room = mo_attention_room_of(w);
     const int64_t longest = room.depth_bytes > room.key_bytes ? room.depth_bytes : room.key_bytes;
-    int32_t *steps = mo_region_array(binder->region, (size_t)(longest / MO_MATRIX_STEP), sizeof *steps);
-    if (!steps || longest > INT32_MAX) return mo_fail(err, MOIRE_ENOMEM, "out of memory for attention");
-    for (int64_t i = 0; i < longest / MO_MATRIX_STEP; i++)
-        steps[i] = (int32_t)(i * MO_MATRIX_STEP);
-    p->steps = steps;
-    p->chunks = (w->queries + HALVES_PER_UNIT - 1) / HALVES_PER_UNIT;
-    p->chunk = HALVES_PER_UNIT;
+    if (!mo_attention_set_unit(binder, p->unit, longest, p))
+        return mo_fail(err, MOIRE_ENOMEM, "out of memory for attention");
     step->scratch_bytes = room.bytes;
     step->joint = p->chunks > 1; /* of one head, packed */
     return mo_bound(step, mo_simd_of(binder->isa)->attention_halves, "attention bf16",
@@ -50,17 +67,12 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     const struct mo_tensor *q = mo_node_in(g, node, 0), *k = mo_node_in(g, node, 1),
                            *v = mo_node_in(g, node, 2);
     const struct mo_tensor *mask = mo_node_in(g, node, 3), *y = mo_node_out(g, node, 0);
-    struct mo_attention_params p = {.mask = MO_MASK_NONE};
+    struct mo_attention_params p = {0};
     struct mo_attention_view *w = &p.view;
     if (!plain(g, q) || !plain(g, k) || !plain(g, v) || !plain(g, y) || (mask && !plain(g, mask)))
         return MOIRE_EUNSUPPORTED;
     if (!mo_attention_view_of(node, &q->shape, &k->shape, &v->shape, w)) return MOIRE_EUNSUPPORTED;
-    if (mask) {
-        struct mo_value value = mo_tensor_value(mask);
-        p.mask = mo_attention_mask_of(node, &value);
-        p.fill = mo_attr_float(node, "fill", -INFINITY);
-        mo_attention_mask_strides(&mask->shape, p.mask_stride);
-    }
+    mo_attention_set_mask(node, mask, &p);
     p.unit = g->halves ? binder->unit[MO_MATRIX_HALVES] : NULL;
     if (p.unit) return bind_halves(binder, &p, step, err);
     p.chunks = (w->queries + QUERIES_PER_UNIT - 1) / QUERIES_PER_UNIT;

@@ -11,7 +11,7 @@
 
 /* Of weights that are asked for ahead, one line in so many bytes: the processor brings those about it by
  * itself, and a request waits for memory in one of the few buffers that loads of tiles need. */
-enum { NEAR_BYTES = 4096 };
+enum { NEAR_BYTES = 4096 }; /* a line a page; a step asks for one at least, beyond its share */
 
 /* What all tiles are: 16 rows of 64 bytes.  Compilers see that the first bytes are read and no more: it must
  * not be made on the stack. */

@@ -262,9 +262,7 @@ static void multiply_part(struct set *set, struct mo_matrix_job *job, int64_t be
     for (int64_t n = begin; n < end; n++) {
         struct mo_matrix_tiles *t = tiles_at(set, n);
         if (job->start) place_tiles(set, t, n);
-        /* the first part of a job has placed it */
-        job->a[0] = t->packed[0],
-        job->a[1] = t->packed[1]; /* NOLINT(clang-analyzer-core.uninitialized.Assign) */
+        job->a[0] = t->packed[0], job->a[1] = t->packed[1];
         job->sums = t->sums;
         job->of = set->done;
         job->asides = set->done && p->shape.steps >= MANY_STEPS ? set->blocks : 0;

@@ -22,12 +22,6 @@ static const uint8_t *byte_at(const void *base, const struct mo_attention_operan
     return (const uint8_t *)base + o->at + b * o->batch + h * o->head;
 }
 
-/* Tile `step` of block `block` of `blocks`: pairs of them lie together. */
-static char *tile_of(char *tiles, int64_t block, int64_t blocks, int64_t step, int64_t steps) {
-    const int64_t pair = blocks - block / 2 * 2 < 2 ? 1 : 2;
-    return tiles + block / 2 * 2 * steps * MO_MATRIX_TILE + (step * pair + block % 2) * MO_MATRIX_TILE;
-}
-
 /* Signed, and their sum. */
 static int32_t sign_row(const uint8_t *from, int8_t *restrict to, int64_t n) {
     int32_t sum = 0;
@@ -93,26 +87,6 @@ static void pack_values(const params *p, const room *r, const uint8_t *v, char *
         start[c] = p->weights_zero * ((int32_t)w->keys * p->v_zero - start[c]);
 }
 
-/* A row of tiles by 32 rows of bytes: sums of two blocks, of which one may not be there. */
-static int multiply(const params *p, const char *rows, int64_t width, const char *tiles, const int32_t *start,
-                    int64_t block, int64_t blocks, char *sums) {
-    const int n = blocks - block < 2 ? 1 : 2;
-    const int64_t steps = width / MO_MATRIX_STEP;
-    const struct mo_matrix_job job = {.a = {rows, rows + MO_MATRIX_POSITIONS * width},
-                                      .a_row = width,
-                                      .steps = p->of.steps,
-                                      .n_steps = steps,
-                                      .b = tiles + block * steps * MO_MATRIX_TILE,
-                                      .start = start + block * 16,
-                                      .sums = sums};
-    p->of.unit->run[MO_MATRIX_BYTES](&job, MO_MATRIX_PAIR, n);
-    return n;
-}
-
-static const int32_t *sums_of(const char *sums, int block, int64_t row) {
-    return (const int32_t *)(sums + block * MO_MATRIX_PAIR * MO_MATRIX_TILE + row * 64);
-}
-
 /* Adding 1.5 x 2^23 leaves no room for a fraction: the sum is rounded to even, and its bits count up. */
 static const float magic = 12582912.0f;
 
@@ -172,7 +146,7 @@ static void write_block(const params *p, const int32_t *sum, int32_t less, int64
 static void copy_queries(const params *p, const room *r, const uint8_t *q, int64_t n, char *rows,
                          int32_t *sum) {
     const struct mo_attention_view *w = &p->of.view;
-    memset(rows, 0, (size_t)(MO_QUERIES * r->depth_bytes));
+    memset(rows, 0, (size_t)(MO_QUERY_ROWS * r->depth_bytes));
     for (int64_t i = 0; i < n; i++) {
         const uint8_t *from = q + i * w->q.row;
         memcpy(rows + i * r->depth_bytes, from, (size_t)w->depth);
@@ -189,26 +163,25 @@ static void run_queries(const params *p, const room *r, const uint8_t *q, const 
     const struct mo_attention_view *w = &p->of.view;
     char *rows = scratch + r->rows, *weights = scratch + r->weights, *sums = scratch + r->sums;
     float *scores = (float *)(scratch + r->scores);
-    int32_t sum[MO_QUERIES];
+    int32_t sum[MO_QUERY_ROWS];
     const int64_t row = r->key_blocks * 16;
     copy_queries(p, r, q, n, rows, sum);
     for (int64_t block = 0; block < r->key_blocks; block += 2) {
-        const int blocks = multiply(p, rows, r->depth_bytes, scratch + r->keys,
-                                    (const int32_t *)(scratch + r->key_start), block, r->key_blocks, sums);
+        const int blocks = multiply_rows(&p->of, MO_MATRIX_BYTES, rows, r->depth_bytes, scratch + r->keys,
+                                         scratch + r->key_start + block * 64, block, r->key_blocks, sums);
         for (int b = 0; b < blocks; b++)
             for (int64_t i = 0; i < n; i++)
                 score_block(p, sums_of(sums, b, i), p->k_zero * sum[i], scores + i * row + (block + b) * 16);
     }
-    memset(weights, 0, (size_t)(MO_QUERIES * r->key_bytes));
+    memset(weights, 0, (size_t)(MO_QUERY_ROWS * r->key_bytes));
     for (int64_t i = 0; i < n; i++) {
         mask_row(&p->of, scores + i * row, mask ? mask + i * mask_row_bytes(&p->of) : NULL);
         const float part = soften(scores + i * row, w->keys);
         sum[i] = weigh_row(p, scores + i * row, part, w->keys, (uint8_t *)weights + i * r->key_bytes);
     }
     for (int64_t block = 0; block < r->width_blocks; block += 2) {
-        const int blocks =
-            multiply(p, weights, r->key_bytes, scratch + r->values,
-                     (const int32_t *)(scratch + r->value_start), block, r->width_blocks, sums);
+        const int blocks = multiply_rows(&p->of, MO_MATRIX_BYTES, weights, r->key_bytes, scratch + r->values,
+                                         scratch + r->value_start + block * 64, block, r->width_blocks, sums);
         for (int b = 0; b < blocks; b++) {
             const int64_t column = (block + b) * 16, left = w->width - column;
             for (int64_t i = 0; i < n; i++)
@@ -233,11 +206,11 @@ void MO_SIMD(attention_bytes)(const struct mo_kargs *args, int64_t begin, int64_
             pack_values(p, &r, byte_at(args->in[2], &w->v, b, h), scratch);
             packed = head;
         }
-        for (int64_t i = first; i < last; i += MO_QUERIES)
+        for (int64_t i = first; i < last; i += MO_QUERY_ROWS)
             run_queries(p, &r, byte_at(args->in[0], &w->q, b, h) + i * w->q.row,
                         mask_at(&p->of, args->in[3], b, h, i),
                         (uint8_t *)args->out[0] + b * w->y.batch + h * w->y.head + i * w->y.row,
-                        last - i < MO_QUERIES ? last - i : MO_QUERIES, scratch);
+                        last - i < MO_QUERY_ROWS ? last - i : MO_QUERY_ROWS, scratch);
     }
     p->of.unit->end();
 }

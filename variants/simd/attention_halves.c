@@ -27,12 +27,6 @@ static void halve_rows(const struct mo_matrix_unit *unit, const float *from, int
     memset(to + n * bytes, 0, (size_t)((all - n) * bytes));
 }
 
-/* Tile `step` of block `block` of `blocks`: pairs of them lie together. */
-static char *tile_of(char *tiles, int64_t block, int64_t blocks, int64_t step, int64_t steps) {
-    const int64_t pair = blocks - block / 2 * 2 < 2 ? 1 : 2;
-    return tiles + block / 2 * 2 * steps * MO_MATRIX_TILE + (step * pair + block % 2) * MO_MATRIX_TILE;
-}
-
 /* Pairs of a row's numbers become a column. */
 static void pack_keys(const struct mo_attention_params *p, const struct mo_attention_room *r, const float *k,
                       char *scratch) {
@@ -66,26 +60,6 @@ static void pack_values(const struct mo_attention_params *p, const struct mo_att
         }
 }
 
-/* A row of tiles by 32 rows of halves: sums of two blocks, of which one may not be there. */
-static int multiply(const struct mo_attention_params *p, const char *rows, int64_t bytes, const char *tiles,
-                    int64_t block, int64_t blocks, char *sums) {
-    const int n = blocks - block < 2 ? 1 : 2;
-    const int64_t steps = bytes / MO_MATRIX_STEP;
-    const struct mo_matrix_job job = {.a = {rows, rows + MO_MATRIX_POSITIONS * bytes},
-                                      .a_row = bytes,
-                                      .steps = p->steps,
-                                      .n_steps = steps,
-                                      .b = tiles + block * steps * MO_MATRIX_TILE,
-                                      .start = zeros,
-                                      .sums = sums};
-    p->unit->run[MO_MATRIX_HALVES](&job, MO_MATRIX_PAIR, n);
-    return n;
-}
-
-static const float *sums_of(const char *sums, int block, int64_t row) {
-    return (const float *)(sums + block * MO_MATRIX_PAIR * MO_MATRIX_TILE + row * 64);
-}
-
 /* n of at most 32 queries; `mask` and `y` belong to the first. */
 static void run_queries(const struct mo_attention_params *p, const struct mo_attention_room *r,
                         const float *q, const char *mask, float *y, int64_t n, char *scratch) {
@@ -95,7 +69,8 @@ static void run_queries(const struct mo_attention_params *p, const struct mo_att
     const int64_t row = r->key_blocks * 16;
     halve_rows(p->unit, q, w->q.row, w->depth, n, MO_QUERY_ROWS, rows, r->depth_bytes);
     for (int64_t block = 0; block < r->key_blocks; block += 2) {
-        const int blocks = multiply(p, rows, r->depth_bytes, scratch + r->keys, block, r->key_blocks, sums);
+        const int blocks = multiply_rows(p, MO_MATRIX_HALVES, rows, r->depth_bytes, scratch + r->keys, zeros,
+                                         block, r->key_blocks, sums);
         for (int b = 0; b < blocks; b++)
             for (int64_t i = 0; i < n; i++)
                 memcpy(scores + i * row + (block + b) * 16, sums_of(sums, b, i), 64);
@@ -106,14 +81,14 @@ static void run_queries(const struct mo_attention_params *p, const struct mo_att
     }
     halve_rows(p->unit, scores, row, w->keys, n, MO_QUERY_ROWS, weights, r->key_bytes);
     for (int64_t block = 0; block < r->width_blocks; block += 2) {
-        const int blocks =
-            multiply(p, weights, r->key_bytes, scratch + r->values, block, r->width_blocks, sums);
+        const int blocks = multiply_rows(p, MO_MATRIX_HALVES, weights, r->key_bytes, scratch + r->values,
+                                         zeros, block, r->width_blocks, sums);
         for (int b = 0; b < blocks; b++) {
             const int64_t column = (block + b) * 16, left = w->width - column;
             const int64_t valid = left < 16 ? left : 16;
             for (int64_t i = 0; i < n; i++)
                 for (int64_t c = 0; c < valid; c++)
-                    y[i * w->y.row + column + c] = sums_of(sums, b, i)[c] * part[i];
+                    y[i * w->y.row + column + c] = ((const float *)sums_of(sums, b, i))[c] * part[i];
         }
     }
 }

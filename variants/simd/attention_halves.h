@@ -2,11 +2,8 @@
  * attention_halves.h - the scratch of attention by bfloat16: what its binder and its kernel agree on. */
 #ifndef MO_SIMD_ATTENTION_HALVES_H
 #define MO_SIMD_ATTENTION_HALVES_H
-#include "variants/matrix/matrix.h"
-#include "variants/simd/params.h"
+#include "variants/simd/attention_tiles.h"
 
-/* Rows of halves are whole steps of 64 bytes. */
-enum { MO_QUERY_ROWS = MO_MATRIX_PAIR * MO_MATRIX_POSITIONS };
 struct mo_attention_room {
     int64_t depth_bytes, key_bytes, width_bytes; /* of a row of Q and K, of weights, of V as halves */
     int64_t key_blocks, width_blocks;            /* of 16 */

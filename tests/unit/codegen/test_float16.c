@@ -79,23 +79,9 @@ static struct ob *build(const struct product *p, enum weights weights) {
 static void run(const struct product *p, enum weights weights, enum moire_precision precision, bool exact,
                 enum mo_isa isa, moire_tensor *out) {
     struct ob *b = build(p, weights);
-    struct mo_graph *plain = ways_graph(b, false, false);
     moire_tensor in[2] = {{0}};
     moire_error err = {0};
-    const int n = plain->n_inputs;
-    uint64_t seed = 7;
-    for (int k = 0; k < n; k++) {
-        const struct mo_tensor *t = plain->tensors[plain->inputs[k]];
-        in[k] =
-            (moire_tensor){.dtype = MOIRE_F32, .rank = t->shape.rank, .bytes = (size_t)mo_tensor_bytes(t)};
-        memcpy(in[k].shape, t->shape.d, sizeof in[k].shape);
-        in[k].data = ob_alloc(b, in[k].bytes);
-        for (size_t i = 0; i < in[k].bytes / 4; i++) {
-            seed = seed * 6364136223846793005u + 1442695040888963407u;
-            ((float *)in[k].data)[i] = (float)(int32_t)(seed >> 32) * 0x1p-31f;
-        }
-    }
-    mo_graph_destroy(plain);
+    const int n = ways_inputs(b, 0.0371f, in);
     const struct mo_frontend_options front = {.precision = precision, .exact = exact};
     if (run_graph_in_used_memory(ways_graph_of(b, &front), &(struct mo_plan_options){.isa = isa}, in, n, out,
                                  &err))

@@ -190,8 +190,7 @@ static void operators_become_layers(void **state) {
             left += on_integers(g->nodes[k]);
         if ((cases[i].layers >= 0 && g->n_nodes != cases[i].layers) || left != cases[i].reference) {
             print_error("%s: %d layers, %d on integers\n", cases[i].name, g->n_nodes, left);
-            for (int k = 0; k < g->n_nodes; k++)
-                print_error("    %s\n", g->nodes[k]->op_type);
+            ways_show(g);
             wrong++;
         }
         mo_graph_destroy(g);

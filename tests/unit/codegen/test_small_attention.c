@@ -121,13 +121,6 @@ static struct ob *build(const struct attention *a, bool whole) {
     return b;
 }
 
-static int count(const struct mo_graph *g, const char *op) {
-    int n = 0;
-    for (int i = 0; i < g->n_nodes; i++)
-        n += !strcmp(g->nodes[i]->op_type, op);
-    return n;
-}
-
 static struct mo_graph *small_graph(struct ob *b) {
     return ways_graph_of(b,
                          &(struct mo_frontend_options){.precision = MOIRE_PRECISION_INT8, .any_unit = true});
@@ -140,36 +133,16 @@ static void all_becomes_one_layer(void **state) {
         for (int whole = 0; whole < 2; whole++) {
             struct ob *b = build(&cases[i], whole);
             struct mo_graph *g = small_graph(b);
-            const int found = count(g, "QAttention");
-            if (found != (whole ? cases[i].layers : 0) || (whole && count(g, "Transpose"))) {
+            const int found = ways_count(g, "QAttention");
+            if (found != (whole ? cases[i].layers : 0) || (whole && ways_count(g, "Transpose"))) {
                 print_error("%s%s: %d layers\n", cases[i].name, whole ? "" : ", in part", found);
-                for (int k = 0; k < g->n_nodes; k++)
-                    print_error("    %s\n", g->nodes[k]->op_type);
+                ways_show(g);
                 wrong++;
             }
             mo_graph_destroy(g);
             ob_destroy(b);
         }
     assert_int_equal(wrong, 0);
-}
-
-static int fill(struct ob *b, moire_tensor *in) {
-    struct mo_graph *plain = ways_graph(b, false, false);
-    const int n = plain->n_inputs;
-    uint64_t seed = 3;
-    for (int k = 0; k < n; k++) {
-        const struct mo_tensor *t = plain->tensors[plain->inputs[k]];
-        in[k] =
-            (moire_tensor){.dtype = MOIRE_F32, .rank = t->shape.rank, .bytes = (size_t)mo_tensor_bytes(t)};
-        memcpy(in[k].shape, t->shape.d, sizeof in[k].shape);
-        in[k].data = ob_alloc(b, in[k].bytes);
-        for (size_t i = 0; i < in[k].bytes / 4; i++) {
-            seed = seed * 6364136223846793005u + 1442695040888963407u;
-            ((float *)in[k].data)[i] = (float)(int8_t)(seed >> 56) * 0.0161f;
-        }
-    }
-    mo_graph_destroy(plain);
-    return n;
 }
 
 static int steps_off(const char *name, const char *way, const moire_tensor *got, const moire_tensor *want) {
@@ -203,7 +176,7 @@ static int compare(const struct attention *a) {
     static const enum mo_units units[] = {MO_UNITS_OWN, MO_UNITS_MODEL, MO_UNITS_NONE};
     struct ob *b = build(a, true);
     moire_tensor in[INPUTS] = {{0}}, want = {0}, got = {0};
-    const int n = fill(b, in);
+    const int n = ways_inputs(b, 0.0161f, in);
     int wrong = 0;
     run(b, &plain, &(struct mo_plan_options){.isa = MO_ISA_BASE, .reference_only = true}, in, n, &want);
     run(b, &small, &(struct mo_plan_options){.isa = MO_ISA_BASE, .reference_only = true}, in, n, &got);

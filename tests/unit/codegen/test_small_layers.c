@@ -303,13 +303,10 @@ static void layers_become_small(void **state) {
         cases[i].build(b);
         struct mo_graph *g =
             ways_graph_of(b, &(struct mo_frontend_options){.precision = MOIRE_PRECISION_INT8});
-        int found = 0;
-        for (int k = 0; k < g->n_nodes; k++)
-            found += !strcmp(g->nodes[k]->op_type, cases[i].operator);
+        const int found = ways_count(g, cases[i].operator);
         if (found != cases[i].count) {
             print_error("%s: %d of %s\n", cases[i].name, found, cases[i].operator);
-            for (int k = 0; k < g->n_nodes; k++)
-                print_error("    %s\n", g->nodes[k]->op_type);
+            ways_show(g);
             wrong++;
         }
         mo_graph_destroy(g);

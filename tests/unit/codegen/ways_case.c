@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include "runtime/base/numbers.h"
 #include "tests/unit/codegen/used_memory.h"
 #include "tools/moire/verify/ways.h"
 #include "variants/kernel.h"
@@ -59,6 +60,35 @@ double ways_distance(const moire_tensor *got, const moire_tensor *want, size_t i
         return ((const int32_t *)got->data)[i] != ((const int32_t *)want->data)[i] ? 2 : 0;
     double g = (double)((const float *)got->data)[i], w = (double)((const float *)want->data)[i];
     return g == w ? 0 : fabs(g - w) / (4e-6 * fabs(w) + 4e-5);
+}
+
+int ways_count(const struct mo_graph *g, const char *op) {
+    int n = 0;
+    for (int i = 0; i < g->n_nodes; i++)
+        n += !strcmp(g->nodes[i]->op_type, op);
+    return n;
+}
+
+void ways_show(const struct mo_graph *g) {
+    for (int k = 0; k < g->n_nodes; k++)
+        print_error("    %s\n", g->nodes[k]->op_type);
+}
+
+int ways_inputs(struct ob *b, float step, moire_tensor *in) {
+    struct mo_graph *plain = ways_graph(b, false, false);
+    const int n = plain->n_inputs;
+    uint64_t seed = 3;
+    for (int k = 0; k < n; k++) {
+        const struct mo_tensor *t = plain->tensors[plain->inputs[k]];
+        in[k] =
+            (moire_tensor){.dtype = MOIRE_F32, .rank = t->shape.rank, .bytes = (size_t)mo_tensor_bytes(t)};
+        memcpy(in[k].shape, t->shape.d, sizeof in[k].shape);
+        in[k].data = ob_alloc(b, in[k].bytes);
+        for (size_t i = 0; i < in[k].bytes / 4; i++)
+            ((float *)in[k].data)[i] = (float)(int8_t)(mo_splitmix(&seed) >> 56) * step;
+    }
+    mo_graph_destroy(plain);
+    return n;
 }
 
 int ways_check(struct ob *b, const char *name, bool special, ways_differ *differ) {

@@ -10,6 +10,13 @@
 /* The model as a graph of the caller's; one that does not parse fails the test. */
 struct mo_graph *ways_graph(struct ob *b, bool passes, bool layout);
 struct mo_graph *ways_graph_of(struct ob *b, const struct mo_frontend_options *options);
+/* Layers of an operator. */
+int ways_count(const struct mo_graph *g, const char *op);
+/* Names the operators of its layers on standard error. */
+void ways_show(const struct mo_graph *g);
+/* Inputs of float32 for the model, drawn from 255 multiples of `step` around 0; memory of the model's.  How
+ * many there are. */
+int ways_inputs(struct ob *b, float step, moire_tensor *in);
 /* How many of two tensors' differences count, said on standard error. */
 typedef int ways_differ(const char *what, const moire_tensor *got, const moire_tensor *want);
 /* How far element i lies from what it should be, in what is allowed: a step of 8-bit numbers, rounding of

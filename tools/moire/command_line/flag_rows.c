@@ -81,8 +81,8 @@ static const struct mo_flag rows[] = {
      "models loaded with `exact`: sums as ONNX writes them, no Winograd, no Strassen"},
     {"--precision", "P",
      ON(RUN) | ON(INSPECT) | ON(CHECK_MODEL) | COMPILES | ON(FRONT) | ON(LATENCY) | ON(COLD), TO(precision),
-     "what layers between conversions to 8 bits compute with; auto: int8 where this processor multiplies "
-     "bytes fast",
+     "what layers compute with; auto: what the model is in, 8 bits and halves where this processor is fast "
+     "at them",
      .initial = "auto", .choices = "auto int8 bf16 fp16 fp32"},
     {"--isa", "LEVEL", COMPILES, TO(isa), "instruction set of the kernels; what the machine has by default",
      .choices = "base avx2 avx512 neon"},
