@@ -82,15 +82,16 @@ static void hand_over(const moire_tenant *t, struct mo_device_query *queries, in
     mo_engine_submit_all(t->runtime->engine, t->place[0].tenant, queries, n, err);
 }
 
-/* What the engine said of a query. */
-static void settle(moire_tenant *t, const struct mo_device_query *q, moire_submission *s) {
-    const struct mo_place *p = &t->place[0];
+/* What the engine said of a query.  One that it took may be answered by now, and with the last answer the
+ * tenant may be gone: nothing of it is read.  `lends`: its places take inputs on loan. */
+static void settle(moire_tenant *t, bool lends, const struct mo_device_query *q, moire_submission *s) {
     s->code = q->code;
     if (!q->code) {
         s->handle = q->handle;
-        if (lender(s->options) && !p->calls->lend) lender(s->options)(s->user); /* they were copied */
+        if (lender(s->options) && !lends) lender(s->options)(s->user); /* they were copied */
         return;
     }
+    const struct mo_place *p = &t->place[0];
     p->calls->give(p->self, q->arrival.user);
     mo_account_reject(t->runtime->env.sys, &t->accounting);
 }
@@ -102,8 +103,9 @@ static int submit(moire_tenant *t, moire_submission *s, int n_inputs, moire_call
     int rc = mo_runtime_here(t->runtime, err);
     if (!rc) rc = begin(t, s, n_inputs, callback, &q, err);
     if (rc) return rc;
+    const bool lends = t->place[0].calls->lend;
     hand_over(t, &q, 1, err);
-    settle(t, &q, s);
+    settle(t, lends, &q, s);
     if (!s->code && handle) *handle = s->handle;
     return s->code;
 }
@@ -141,10 +143,11 @@ int moire_submit_many(moire_tenant *t, moire_submission *queries, int n, moire_c
             begin(t, &queries[i], t->ports->n_inputs, callback, &list[ready], early.code ? NULL : &early);
         ready += !queries[i].code;
     }
+    const bool lends = t->place[0].calls->lend;
     if (ready) hand_over(t, list, ready, &late);
     for (int i = 0, k = 0; i < n; i++) {
         bool asked = !queries[i].code;
-        if (asked) settle(t, &list[k++], &queries[i]);
+        if (asked) settle(t, lends, &list[k++], &queries[i]);
         if (!queries[i].code || rc) continue;
         rc = queries[i].code;
         bad = asked;
