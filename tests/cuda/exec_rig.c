@@ -32,6 +32,8 @@ int exec_rig_try(struct exec_rig *r, const struct exec_rig_options *o, moire_err
     assert_int_equal(r->cu.host_alloc(&pinned, PINNED, MO_CU_HOST_PORTABLE), 0);
     r->pinned = pinned;
     r->target = (struct mo_cuda_target){.context = r->context, .stream = stream, .place = 1, .sms = 132};
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(r->cu.event_create((mo_cu_event *)&r->target.marks[i], 0), 0);
     const struct mo_cuda_exec_config config = {.env = o->env ? o->env : &r->env,
                                                .driver = &r->cu,
                                                .path = gpu_host_fakes(),
@@ -57,6 +59,8 @@ void exec_rig_close(struct exec_rig *r) {
     mo_cu_context context;
     mo_cuda_exec_close(r->exec);
     assert_int_equal(r->cu.stream_destroy(r->target.stream), 0);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(r->cu.event_destroy(r->target.marks[i]), 0);
     assert_int_equal(r->cu.host_free(r->pinned), 0);
     assert_int_equal(r->cu.context_pop(&context), 0);
     r->fake->counts(&counts);

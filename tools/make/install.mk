@@ -42,7 +42,7 @@ install: all $(B)/libmoire-cuda.so $(B)/moire-gpu-child $(B)/man/moire.1 ## inst
 # but the C library, nor /proc to find anything.  bundle/moire-static needs no C library, for an empty container.
 # libmoire.so keeps them beside itself: Debian's archives are not made for shared objects.
 BUNDLE_LIBS := -Wl,-Bstatic -lprotobuf-c -lhwloc -ljansson -Wl,-Bdynamic -ldl -lpthread -lm
-BUNDLED     := $(addprefix $(B)/bundle/,moire moire-static gpu-isolation libmoire.so)
+BUNDLED     := $(addprefix $(B)/bundle/,moire moire-static gpu-isolation gpu-contact libmoire.so)
 NOT_MAIN    := $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(LIB_OBJ)
 $(filter-out %.so,$(BUNDLED)): $(B)/obj/tools/static/no_udev.o
 $(B)/bundle/moire: $(MAIN_OBJ) $(NOT_MAIN)

@@ -39,8 +39,7 @@ int mo_cuda_split(struct mo_cuda_gpu *gpu, moire_error *err) {
     if (rc) return rc;
     r = cu->sm_split((void *)gpu->groups, &n, (const void *)&all, (void *)&rest, 0, size);
     if (r) return mo_cuda_fail(gpu, r, err, "split its SMs");
-    gpu->rest_sms = rest.type == MO_CU_RESOURCE_SM ? (int)rest.sm.count : 0;
-    gpu->groups[n] = rest;
+    gpu->all = all;
     gpu->info.sms = (int)all.sm.count;
     gpu->info.units = (int)n;
     gpu->info.unit_sms = (int)gpu->groups[0].sm.count;
@@ -59,12 +58,14 @@ static struct mo_cuda_context *find(struct mo_cuda_gpu *gpu, int first, int unit
     return c;
 }
 
-/* A green context of the groups; the let of all units has the SMs that fit into no group too. */
+/* A green context of the groups.  The let of all units is of the resource before it was split: it has the SMs
+ * that fit into no group too, and joins no groups of unlike sizes. */
 static int make_green(struct mo_cuda_gpu *gpu, struct mo_cuda_context *c, moire_error *err) {
     const struct mo_cuda_driver *cu = &gpu->system->cu;
     mo_cu_resource_desc desc = NULL;
-    const bool whole = c->units == gpu->info.units && gpu->rest_sms > 0;
-    unsigned r = cu->resource_desc(&desc, (void *)&gpu->groups[c->first], (unsigned)(c->units + whole));
+    const bool whole = c->units == gpu->info.units;
+    void *resources = whole ? &gpu->all : &gpu->groups[c->first];
+    unsigned r = cu->resource_desc(&desc, resources, whole ? 1 : (unsigned)c->units);
     if (r) return mo_cuda_fail(gpu, r, err, "describe the SMs of a let");
     r = cu->green_create(&c->green, desc, gpu->device, MO_CU_GREEN_DEFAULT_STREAM);
     if (r) return mo_cuda_fail(gpu, r, err, "make the green context of a let");

@@ -75,8 +75,7 @@ struct mo_cuda_gpu {
     mo_cu_context main; /* the primary context; under MPS the one with execution affinity */
     struct mo_gpu_info info;
     int priorities[MO_GPU_PRIORITIES];
-    struct mo_cu_resource groups[MO_GPU_UNITS + 1]; /* by unit; [units]: the remainder, when rest_sms > 0 */
-    int rest_sms;
+    struct mo_cu_resource all, groups[MO_GPU_UNITS]; /* before the split; by unit */
     struct mo_cuda_context *contexts;
     struct mo_lock making;  /* one context is made at a time */
     struct mo_lock loading; /* one program is loaded, prepared or unloaded at a time */
@@ -175,6 +174,8 @@ int mo_cuda_let_open(struct mo_gpu_system *s, int gpu, int first, int units, int
 void mo_cuda_let_close(struct mo_gpu_let *let);
 int mo_cuda_let_warm(struct mo_gpu_system *s, int gpu, int first, int units, moire_error *err);
 int mo_cuda_let_queued(struct mo_gpu_let *let);
+/* PTX of its kernel mo_probe(uint32_t *seen): every block notes its SM and stays there for 100,000 cycles. */
+extern const char mo_cuda_sm_probe[];
 int mo_cuda_let_probe(struct mo_gpu_let *let, uint64_t sms[MO_GPU_SM_WORDS], moire_error *err);
 int mo_cuda_counters(struct mo_gpu_system *s, int gpu, struct mo_gpu_counters *out, moire_error *err);
 void mo_cuda_nvml_open(struct mo_gpu_system *s);

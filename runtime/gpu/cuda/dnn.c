@@ -67,8 +67,8 @@ static unsigned describe(const struct mo_cuda_dnn *dnn, const struct mo_gpu_conv
     if (!s) s = dnn->conv_groups(p->conv, (int)c->groups);
     if (!s) s = dnn->conv_math(p->conv, math);
     if (!s)
-        s = dnn->act_set(p->act, c->act == MO_GPU_RELU ? MO_DNN_RELU : MO_DNN_IDENTITY, MO_DNN_PROPAGATE_NAN,
-                         0);
+        s = dnn->act_set(p->act, c->act == MO_GPU_RELU ? MO_DNN_RELU : MO_DNN_IDENTITY,
+                         MO_DNN_NOT_PROPAGATE_NAN, 0);
     return s;
 }
 

@@ -23,7 +23,7 @@ typedef struct cudnnActivationStruct *mo_dnn_activation;
     X(MO_DNN_CROSS_CORRELATION, CUDNN_CROSS_CORRELATION, 1)                                                  \
     X(MO_DNN_TENSOR_OP_MATH, CUDNN_TENSOR_OP_MATH, 1)                                                        \
     X(MO_DNN_FMA_MATH, CUDNN_FMA_MATH, 3)                                                                    \
-    X(MO_DNN_PROPAGATE_NAN, CUDNN_PROPAGATE_NAN, 1)                                                          \
+    X(MO_DNN_NOT_PROPAGATE_NAN, CUDNN_NOT_PROPAGATE_NAN, 0)                                                  \
     X(MO_DNN_RELU, CUDNN_ACTIVATION_RELU, 1)                                                                 \
     X(MO_DNN_IDENTITY, CUDNN_ACTIVATION_IDENTITY, 5)                                                         \
     X(MO_DNN_IMPLICIT_PRECOMP, CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM, 1)                          \

@@ -34,7 +34,7 @@ typedef struct CUdevResourceDesc_st *mo_cu_resource_desc;
     X(MO_CU_RESOURCE_SM, CU_DEV_RESOURCE_TYPE_SM, 1)                                                         \
     X(MO_CU_GREEN_DEFAULT_STREAM, CU_GREEN_CTX_DEFAULT_STREAM, 1)                                            \
     X(MO_CU_STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING, 1)                                                  \
-    X(MO_CU_CAPTURE_THREAD_LOCAL, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL, 1)                                    \
+    X(MO_CU_CAPTURE_RELAXED, CU_STREAM_CAPTURE_MODE_RELAXED, 2)                                              \
     X(MO_CU_HOST_PORTABLE, CU_MEMHOSTALLOC_PORTABLE, 1)                                                      \
     X(MO_CU_REGISTER_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE, 1)                                               \
     X(MO_CU_NOT_READY, CUDA_ERROR_NOT_READY, 600)                                                            \

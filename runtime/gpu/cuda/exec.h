@@ -7,8 +7,8 @@
  * and mo_cuda_exec_libraries() says so; without NVRTC nothing runs (MOIRE_EUNSUPPORTED).
  *
  * A CUDA graph keeps the context of the stream it was captured on, so there is one for every program,
- * instance, place (the units of a let) and segment.  The kernels that libraries offer are chosen once for
- * each (program, number of units), and kept.
+ * instance and place (the units of a let), and for segments at which runs are cut.  The kernels that
+ * libraries offer are chosen once for each (program, number of units), and kept.
  *
  * Threads: as in gpu.h; the functions of one mo_cuda_exec that load, unload and prepare take its lock.
  * The primary context of the GPU is current in every call but queue(), where that of the let is. */
@@ -36,9 +36,12 @@ struct mo_cuda_exec_config {
     bool no_dnn, no_blas;     /* do without that library */
 };
 
-/* Where work goes: a stream of a let, and which SMs that is.  Equal `place` means the same context. */
+/* Where work goes: a stream of a let, and which SMs that is.  Equal `place` means the same context.
+ * `marks` are two events of the stream's context, which nobody else uses while a program is prepared: a
+ * stream takes no events of another context, and whoever prepares has the primary one current. */
 struct mo_cuda_target {
     void *context, *stream; /* CUcontext, CUstream */
+    void *marks[2];         /* CUevent */
     uint32_t place;         /* first unit and units of the let, packed by the caller */
     int sms;
 };
@@ -64,11 +67,14 @@ uint64_t mo_cuda_exec_arena(const struct mo_cuda_loaded *loaded, int instance);
 /* The ports, segments and batch of the program that was loaded; arrays belong to `loaded`. */
 const struct mo_gpu_program *mo_cuda_exec_program(const struct mo_cuda_loaded *loaded);
 
-/* Chooses kernels and captures the graphs of every segment and instance for the target's place. */
+/* Chooses kernels and captures the graph of the whole program for every instance at the target's place. */
 int mo_cuda_exec_prepare(struct mo_cuda_loaded *loaded, const struct mo_cuda_target *target,
                          moire_error *err);
-/* Whether that was done for the instance and place. */
-bool mo_cuda_exec_ready(struct mo_cuda_loaded *loaded, int instance, uint32_t place);
+/* The same for one instance and a run of segments [begin, end). */
+int mo_cuda_exec_prepare_run(struct mo_cuda_loaded *loaded, int instance, const struct mo_cuda_target *target,
+                             int begin, int end, moire_error *err);
+/* Whether all graphs of such a run are there. */
+bool mo_cuda_exec_ready(struct mo_cuda_loaded *loaded, int instance, uint32_t place, int begin, int end);
 /* Queues segments [begin, end) on the target's stream; prepares first when that was not done. */
 int mo_cuda_exec_queue(struct mo_cuda_loaded *loaded, int instance, const struct mo_cuda_target *target,
                        int begin, int end, moire_error *err);

@@ -78,26 +78,16 @@ int mo_exec_enqueue(struct mo_cuda_loaded *l, const struct mo_exec_choice *choic
 
 /* --- choosing ------------------------------------------------------------------------------------------- */
 
-struct trial {
-    struct mo_cuda_loaded *l;
-    mo_cu_ptr arena; /* of its own */
-    mo_cu_stream stream;
-    mo_cu_event begin, end;
-    int sms;
-    struct mo_exec_recall recall;
-    bool anew; /* some choice was not taken over */
-};
-
 /* Milliseconds of one run, the least of some; negative: it fails. */
-static double time_of(const struct trial *t, const struct mo_exec_choice *choice, int index) {
-    const struct mo_cuda_driver *cu = t->l->exec->cu;
+static double time_of(const struct mo_exec_trial *t, const struct mo_exec_choice *choice, int index) {
+    const struct mo_cuda_driver *cu = t->loaded->exec->cu;
     double best = -1;
     for (int i = 0; i < WARM + RUNS; i++) {
         float ms = 0;
         moire_error err;
         if (cu->event_record(t->begin, t->stream) ||
-            mo_exec_enqueue(t->l, choice, index, t->arena, t->stream, &err) ||
-            cu->event_record(t->end, t->stream) || mo_exec_wait(t->l->exec, t->stream) ||
+            mo_exec_enqueue(t->loaded, choice, index, t->arena, t->stream, &err) ||
+            cu->event_record(t->end, t->stream) || mo_exec_wait(t->loaded->exec, t->stream) ||
             cu->event_elapsed(&ms, t->begin, t->end))
             return -1;
         if (i >= WARM && (best < 0 || (double)ms < best)) best = (double)ms;
@@ -105,8 +95,9 @@ static double time_of(const struct trial *t, const struct mo_exec_choice *choice
     return best;
 }
 
-static int choose_conv(const struct trial *t, int index, struct mo_exec_choice *choice, moire_error *err) {
-    struct mo_cuda_loaded *l = t->l;
+static int choose_conv(const struct mo_exec_trial *t, int index, struct mo_exec_choice *choice,
+                       moire_error *err) {
+    struct mo_cuda_loaded *l = t->loaded;
     const struct mo_gpu_conv *c = &l->program.ops[index].conv;
     const struct mo_dnn_operands o = mo_exec_conv_operands(l, c, t->arena);
     int rc = mo_cuda_dnn_plan(&l->exec->dnn, c, l->program.precision, &o, mo_exec_space(l->exec), t->stream,
@@ -122,8 +113,9 @@ static int choose_conv(const struct trial *t, int index, struct mo_exec_choice *
     return MOIRE_OK;
 }
 
-static int choose_gemm(const struct trial *t, int index, struct mo_exec_choice *choice, moire_error *err) {
-    struct mo_cuda_loaded *l = t->l;
+static int choose_gemm(const struct mo_exec_trial *t, int index, struct mo_exec_choice *choice,
+                       moire_error *err) {
+    struct mo_cuda_loaded *l = t->loaded;
     double best = -1;
     int rc = mo_cuda_blas_plan(&l->exec->blas, &l->program.ops[index].gemm, l->program.precision, t->sms,
                                mo_exec_space(l->exec), &choice->blas, err);
@@ -144,20 +136,28 @@ static int choose_gemm(const struct trial *t, int index, struct mo_exec_choice *
     return mo_fail(err, MOIRE_EUNSUPPORTED, "no algorithm of cuBLASLt runs");
 }
 
+/* Networks repeat their layers: what was chosen for an operation of the same sizes holds for this one too,
+ * and trying a convolution out takes a tenth of a second. */
+static const struct mo_exec_choice *chosen_before(const struct mo_exec_trial *t, int index,
+                                                  const struct mo_exec_choices *all) {
+    const struct mo_gpu_program *p = &t->loaded->program;
+    for (int i = 0; i < index; i++)
+        if (mo_exec_alike(&p->ops[i], &p->ops[index])) return &all->of[i];
+    return NULL;
+}
+
 /* A library that refuses is no error: the generated kernel is there. */
-static int choose_one(struct trial *t, int index, struct mo_exec_choice *out, moire_error *err) {
-    const struct mo_cuda_exec *e = t->l->exec;
-    const struct mo_gpu_op *op = &t->l->program.ops[index];
+static int try_one(const struct mo_exec_trial *t, int index, struct mo_exec_choice *out, moire_error *err) {
+    const struct mo_cuda_exec *e = t->loaded->exec;
+    const struct mo_gpu_op *op = &t->loaded->program.ops[index];
     moire_error why = {0};
     int rc = MOIRE_OK;
-    if (mo_exec_recall(t->l, &t->recall, index, t->sms, t->arena, t->stream, out)) return MOIRE_OK;
-    t->anew = true;
     if (op->kind == MO_GPU_CONV && e->has_dnn) rc = choose_conv(t, index, out, &why);
     if (op->kind == MO_GPU_GEMM && e->has_blas) rc = choose_gemm(t, index, out, &why);
     if (rc && rc != MOIRE_EUNSUPPORTED) return mo_fail(err, rc, "%.200s: %s", op->label, why.message);
     if (out->way == MO_EXEC_KERNEL && op->launch.kernel < 0)
         return mo_fail(err, MOIRE_EUNSUPPORTED, "%.200s: no library and no kernel for this", op->label);
-    if (rc) mo_log(e->env, MOIRE_LOG_INFO, "%.200s: %s; its generated kernel runs", op->label, why.message);
+    if (rc) mo_log(e->env, MOIRE_LOG_WARN, "%.200s: %s; its generated kernel runs", op->label, why.message);
     return MOIRE_OK;
 }
 
@@ -172,37 +172,45 @@ static int load_stand_ins(struct mo_cuda_loaded *l, const struct mo_exec_choices
     return rc;
 }
 
-static int choose_all(struct trial *t, struct mo_exec_choices *out, moire_error *err) {
+static int choose_all(const struct mo_exec_trial *t, struct mo_exec_choices *out, moire_error *err) {
+    struct mo_cuda_loaded *l = t->loaded;
+    struct mo_exec_recall recall;
+    bool anew = false; /* some choice was not taken over */
     int rc = MOIRE_OK;
-    mo_exec_recall_begin(t->l, t->sms, &t->recall);
-    for (int i = 0; i < t->l->program.n_ops && !rc; i++)
-        rc = choose_one(t, i, &out->of[i], err);
-    if (!rc) rc = load_stand_ins(t->l, out, err);
-    if (!rc && t->anew) mo_exec_remember(t->l, &t->recall, out);
-    mo_exec_recall_end(t->l, &t->recall);
+    mo_exec_recall_begin(l, t->sms, &recall);
+    for (int i = 0; i < l->program.n_ops && !rc; i++) {
+        if (mo_exec_recall(t, &recall, i, &out->of[i])) continue;
+        const struct mo_exec_choice *like = chosen_before(t, i, out);
+        anew = true;
+        if (like && mo_exec_choose_like(t, like, i, &out->of[i])) continue;
+        rc = try_one(t, i, &out->of[i], err);
+    }
+    if (!rc) rc = load_stand_ins(l, out, err);
+    if (!rc && anew) mo_exec_remember(l, &recall, out);
+    mo_exec_recall_end(l, &recall);
     return rc;
 }
 
-static void close_trial(const struct trial *t) {
-    const struct mo_cuda_driver *cu = t->l->exec->cu;
-    if (!mo_exec_usable(t->l->exec)) return;
-    if (t->begin) cu->event_destroy(t->begin);
-    if (t->end) cu->event_destroy(t->end);
+static void close_trial(const struct mo_exec_trial *t) {
+    const struct mo_cuda_driver *cu = t->loaded->exec->cu;
+    if (!mo_exec_usable(t->loaded->exec)) return;
     if (t->arena) cu->memory_free(t->arena);
 }
 
-static int try_out(struct mo_cuda_loaded *l, int sms, mo_cu_stream stream, struct mo_exec_choices *out,
+static int try_out(struct mo_cuda_loaded *l, const struct mo_cuda_target *target, struct mo_exec_choices *out,
                    moire_error *err) {
     const struct mo_cuda_driver *cu = l->exec->cu;
-    struct trial t = {.l = l, .stream = stream, .sms = sms};
+    struct mo_exec_trial t = {.loaded = l,
+                              .stream = target->stream,
+                              .begin = target->marks[0],
+                              .end = target->marks[1],
+                              .sms = target->sms};
     const size_t bytes = (size_t)l->arena_bytes + 1;
     unsigned r = cu->memory_alloc(&t.arena, bytes);
-    if (!r) r = cu->fill(t.arena, 0, bytes, stream);
-    if (!r) r = cu->event_create(&t.begin, 0);
-    if (!r) r = cu->event_create(&t.end, 0);
+    if (!r) r = cu->fill(t.arena, 0, bytes, t.stream);
     int rc = r ? mo_cuda_error(cu, r, err, "take %.1f MB to try kernels out", (double)bytes * 1e-6)
                : choose_all(&t, out, err);
-    r = mo_exec_wait(l->exec, stream);
+    r = mo_exec_wait(l->exec, t.stream);
     if (r) rc = mo_cuda_error(cu, r, err, "try kernels out"); /* whatever failed before, this is why */
     close_trial(&t);
     return rc;
@@ -216,18 +224,18 @@ static void free_choices(struct mo_cuda_loaded *l, struct mo_exec_choices *c) {
     mo_free(l->exec->env, c);
 }
 
-int mo_exec_choose(struct mo_cuda_loaded *l, int sms, mo_cu_stream stream, struct mo_exec_choices **out,
-                   moire_error *err) {
+int mo_exec_choose(struct mo_cuda_loaded *l, const struct mo_cuda_target *target,
+                   struct mo_exec_choices **out, moire_error *err) {
     for (struct mo_exec_choices *c = l->choices; c; c = c->next)
-        if (c->sms == sms) {
+        if (c->sms == target->sms) {
             *out = c;
             return MOIRE_OK;
         }
     struct mo_exec_choices *c =
         mo_alloc(l->exec->env, sizeof *c + (size_t)l->program.n_ops * sizeof c->of[0]);
     if (!c) return mo_fail(err, MOIRE_ENOMEM, "no host memory to prepare a program");
-    c->sms = sms;
-    int rc = try_out(l, sms, stream, c, err);
+    c->sms = target->sms;
+    int rc = try_out(l, target, c, err);
     if (rc) {
         free_choices(l, c);
         return rc;

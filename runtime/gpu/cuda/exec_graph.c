@@ -1,20 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0
- * exec_graph.c - CUDA graphs of segments: captured once for each place and instance, then launched.  A run of
- * the whole program is one launch too, however many segments it has for the sake of being cut. */
+ * exec_graph.c - CUDA graphs, captured once for each place and instance, then launched.
+ *
+ * A run of the whole program is one graph, however many segments it has for the sake of being cut; it is made
+ * for every instance when a program is prepared.  Graphs of single segments are made when a run is cut there
+ * for the first time: most programs never are, and a program may have 64 segments. */
 #include "runtime/gpu/cuda/exec_impl.h"
 
+/* Graphs of a run: [first, end) of mo_exec_graphs.segment. */
+struct range {
+    int first, end;
+};
+
+static struct range range_of(const struct mo_gpu_program *p, int begin, int end) {
+    const bool whole = begin == 0 && end == p->n_segments && end > 1;
+    return whole ? (struct range){end, end + 1} : (struct range){begin, end};
+}
+
 static struct mo_exec_graphs *find(struct mo_cuda_loaded *l, uint32_t place, int instance) {
-    const struct mo_sys *sys = l->exec->env->sys;
-    mo_lock_take(sys, &l->listing);
     struct mo_exec_graphs *g = l->graphs;
     while (g && (g->place != place || g->instance != instance))
         g = g->next;
-    mo_lock_drop(sys, &l->listing);
     return g;
 }
 
-bool mo_cuda_exec_ready(struct mo_cuda_loaded *l, int instance, uint32_t place) {
-    return find(l, place, instance) != NULL;
+/* NULL: not captured yet. */
+static mo_cu_graph_exec graph_of(struct mo_cuda_loaded *l, uint32_t place, int instance, int at) {
+    const struct mo_sys *sys = l->exec->env->sys;
+    mo_lock_take(sys, &l->listing);
+    const struct mo_exec_graphs *g = find(l, place, instance);
+    const mo_cu_graph_exec graph = g ? g->segment[at] : NULL;
+    mo_lock_drop(sys, &l->listing);
+    return graph;
+}
+
+static bool ready(struct mo_cuda_loaded *l, uint32_t place, int instance, struct range r) {
+    for (int i = r.first; i < r.end; i++)
+        if (!graph_of(l, place, instance, i)) return false;
+    return true;
+}
+
+bool mo_cuda_exec_ready(struct mo_cuda_loaded *l, int instance, uint32_t place, int begin, int end) {
+    return ready(l, place, instance, range_of(&l->program, begin, end));
 }
 
 /* Everything between begin and end goes into the graph; end is called in every case, for a stream that stays
@@ -25,7 +51,7 @@ static int capture(struct mo_cuda_loaded *l, const struct mo_exec_choices *choic
     const struct mo_gpu_segment whole = {.begin = 0, .end = l->program.n_ops};
     const struct mo_gpu_segment *s = segment < l->program.n_segments ? &l->program.segments[segment] : &whole;
     mo_cu_graph graph = NULL;
-    unsigned r = cu->capture_begin(stream, MO_CU_CAPTURE_THREAD_LOCAL);
+    unsigned r = cu->capture_begin(stream, MO_CU_CAPTURE_RELAXED);
     if (r) return mo_cuda_error(cu, r, err, "begin to capture segment %d", segment);
     int rc = MOIRE_OK;
     for (int i = s->begin; i < s->end && !rc; i++)
@@ -40,70 +66,105 @@ static int capture(struct mo_cuda_loaded *l, const struct mo_exec_choices *choic
     return rc;
 }
 
-static int capture_instance(struct mo_cuda_loaded *l, const struct mo_exec_choices *choices,
-                            const struct mo_cuda_target *target, int instance, moire_error *err) {
+static int keep(struct mo_cuda_loaded *l, uint32_t place, int instance, int at, mo_cu_graph_exec graph,
+                moire_error *err) {
     const struct mo_env *env = l->exec->env;
-    const int n = mo_exec_graph_count(&l->program);
-    struct mo_exec_graphs *g = mo_alloc(env, sizeof *g + (size_t)n * sizeof g->segment[0]);
-    if (!g) return mo_fail(err, MOIRE_ENOMEM, "no host memory for graphs");
-    g->place = target->place;
-    g->instance = instance;
-    int rc = MOIRE_OK;
-    for (int i = 0; i < n && !rc; i++)
-        rc = capture(l, choices, i, instance, target->stream, &g->segment[i], err);
-    if (rc) {
-        for (int i = 0; i < n; i++)
-            if (g->segment[i] && mo_exec_usable(l->exec)) l->exec->cu->graph_exec_destroy(g->segment[i]);
-        mo_free(env, g);
-        return rc;
-    }
+    const size_t n = (size_t)mo_exec_graph_count(&l->program);
     mo_lock_take(env->sys, &l->listing);
-    g->next = l->graphs;
-    l->graphs = g;
+    struct mo_exec_graphs *g = find(l, place, instance);
+    if (!g && (g = mo_alloc(env, sizeof *g + n * sizeof g->segment[0]))) {
+        g->place = place;
+        g->instance = instance;
+        g->next = l->graphs;
+        l->graphs = g;
+    }
+    if (g) g->segment[at] = graph;
     mo_lock_drop(env->sys, &l->listing);
-    return MOIRE_OK;
+    if (g) return MOIRE_OK;
+    if (mo_exec_usable(l->exec)) l->exec->cu->graph_exec_destroy(graph);
+    return mo_fail(err, MOIRE_ENOMEM, "no host memory for graphs");
 }
 
-static int prepare(struct mo_cuda_loaded *l, const struct mo_cuda_target *target, int first, int end,
-                   moire_error *err) {
-    struct mo_exec_choices *choices;
-    int rc = mo_exec_choose(l, target->sms, target->stream, &choices, err);
-    for (int i = first; i < end && !rc; i++)
-        if (!find(l, target->place, i)) rc = capture_instance(l, choices, target, i, err);
-    if (!rc) {
-        unsigned r = mo_exec_wait(l->exec, target->stream);
-        if (r) rc = mo_cuda_error(l->exec->cu, r, err, "prepare a program");
+static int capture_range(struct mo_cuda_loaded *l, const struct mo_exec_choices *choices,
+                         const struct mo_cuda_target *target, int instance, struct range r,
+                         moire_error *err) {
+    int rc = MOIRE_OK;
+    for (int i = r.first; i < r.end && !rc; i++) {
+        mo_cu_graph_exec graph = NULL;
+        if (graph_of(l, target->place, instance, i)) continue;
+        rc = capture(l, choices, i, instance, target->stream, &graph, err);
+        if (!rc) rc = keep(l, target->place, instance, i, graph, err);
     }
+    return rc;
+}
+
+/* What took how long, and by what products and convolutions are done. */
+static void tell(const struct mo_cuda_loaded *l, const struct mo_exec_choices *choices, int64_t choosing,
+                 int64_t capturing) {
+    int fused = 0, single = 0, blas = 0, own = 0;
+    if (choosing + capturing < 1000000) return;
+    for (int i = 0; i < l->program.n_ops; i++) {
+        const struct mo_exec_choice *c = &choices->of[i];
+        fused += c->way == MO_EXEC_DNN && c->dnn.fused;
+        single += c->way == MO_EXEC_DNN && !c->dnn.fused;
+        blas += c->way == MO_EXEC_BLAS;
+        own += c->way == MO_EXEC_KERNEL && l->program.ops[i].kind != MO_GPU_KERNEL;
+    }
+    mo_log(
+        l->exec->env, MOIRE_LOG_INFO,
+        "a program for batch %d on %d SMs: kernels chosen in %.1f ms, graphs made in %.1f ms; of %d "
+        "operations %d convolutions fused by cuDNN, %d by its single calls, %d products by cuBLASLt, %d of "
+        "either by generated kernels",
+        (int)l->program.batch, choices->sms, (double)choosing * 1e-6, (double)capturing * 1e-6,
+        l->program.n_ops, fused, single, blas, own);
+}
+
+static int prepare(struct mo_cuda_loaded *l, const struct mo_cuda_target *target, int first, int last,
+                   struct range r, moire_error *err) {
+    struct mo_exec_choices *choices;
+    const int64_t begin = mo_now(l->exec->env);
+    int rc = mo_exec_choose(l, target, &choices, err);
+    const int64_t chosen = mo_now(l->exec->env);
+    for (int i = first; i <= last && !rc; i++)
+        rc = capture_range(l, choices, target, i, r, err);
+    if (!rc) {
+        unsigned result = mo_exec_wait(l->exec, target->stream);
+        if (result) rc = mo_cuda_error(l->exec->cu, result, err, "prepare a program");
+    }
+    if (!rc) tell(l, choices, chosen - begin, mo_now(l->exec->env) - chosen);
     return rc;
 }
 
 int mo_cuda_exec_prepare(struct mo_cuda_loaded *l, const struct mo_cuda_target *target, moire_error *err) {
     const struct mo_sys *sys = l->exec->env->sys;
+    const struct range whole = range_of(&l->program, 0, l->program.n_segments);
     moire_error own;
     mo_lock_take(sys, &l->exec->lock);
-    int rc = prepare(l, target, 0, l->instances, err ? err : &own);
+    int rc = prepare(l, target, 0, l->instances - 1, whole, err ? err : &own);
+    mo_lock_drop(sys, &l->exec->lock);
+    return rc;
+}
+
+int mo_cuda_exec_prepare_run(struct mo_cuda_loaded *l, int instance, const struct mo_cuda_target *target,
+                             int begin, int end, moire_error *err) {
+    const struct mo_sys *sys = l->exec->env->sys;
+    moire_error own;
+    mo_lock_take(sys, &l->exec->lock);
+    int rc = prepare(l, target, instance, instance, range_of(&l->program, begin, end), err ? err : &own);
     mo_lock_drop(sys, &l->exec->lock);
     return rc;
 }
 
 int mo_cuda_exec_queue(struct mo_cuda_loaded *l, int instance, const struct mo_cuda_target *target, int begin,
                        int end, moire_error *err) {
-    const struct mo_sys *sys = l->exec->env->sys;
     const struct mo_cuda_driver *cu = l->exec->cu;
-    moire_error own;
+    const struct range r = range_of(&l->program, begin, end);
     int rc = MOIRE_OK;
-    struct mo_exec_graphs *g = find(l, target->place, instance);
-    if (!g) {
-        mo_lock_take(sys, &l->exec->lock);
-        rc = prepare(l, target, instance, instance + 1, err ? err : &own);
-        mo_lock_drop(sys, &l->exec->lock);
-        g = find(l, target->place, instance);
-    }
-    const int n = l->program.n_segments;
-    if (begin == 0 && end == n && n > 1) begin = end++;
-    for (int i = begin; i < end && !rc; i++) {
-        unsigned r = cu->graph_launch(g->segment[i], target->stream);
-        if (r) rc = mo_cuda_error(cu, r, err, "start segment %d of a program", i);
+    if (!ready(l, target->place, instance, r))
+        rc = mo_cuda_exec_prepare_run(l, instance, target, begin, end, err);
+    for (int i = r.first; i < r.end && !rc; i++) {
+        unsigned result = cu->graph_launch(graph_of(l, target->place, instance, i), target->stream);
+        if (result) rc = mo_cuda_error(cu, result, err, "start segment %d of a program", i);
     }
     return rc;
 }

@@ -71,7 +71,8 @@ struct mo_exec_graphs {
     struct mo_exec_graphs *next;
     uint32_t place;
     int instance;
-    mo_cu_graph_exec segment[]; /* one each, and behind them the whole program where it has several */
+    mo_cu_graph_exec
+        segment[]; /* one each, and behind them the whole program where it has several; NULL: not yet */
 };
 
 struct mo_cuda_loaded {
@@ -121,9 +122,21 @@ struct mo_exec_recall {
 };
 bool mo_exec_recall_begin(const struct mo_cuda_loaded *loaded, int sms, struct mo_exec_recall *out);
 void mo_exec_recall_end(const struct mo_cuda_loaded *loaded, struct mo_exec_recall *recall);
-/* The choice for one operation, if its library accepts it still: a convolution runs once, in `arena`. */
-bool mo_exec_recall(const struct mo_cuda_loaded *loaded, const struct mo_exec_recall *recall, int index,
-                    int sms, mo_cu_ptr arena, mo_cu_stream stream, struct mo_exec_choice *out);
+/* Where kernels are tried out for that many SMs: in an arena of its own, timed by its two events. */
+struct mo_exec_trial {
+    struct mo_cuda_loaded *loaded;
+    mo_cu_ptr arena;
+    mo_cu_stream stream;
+    mo_cu_event begin, end;
+    int sms;
+};
+/* The choice for one operation, if its library accepts it still: a convolution runs once. */
+bool mo_exec_recall(const struct mo_exec_trial *trial, const struct mo_exec_recall *recall, int index,
+                    struct mo_exec_choice *out);
+/* Whether two operations differ in addresses alone; and the choice for one that is alike. */
+bool mo_exec_alike(const struct mo_gpu_op *a, const struct mo_gpu_op *b);
+bool mo_exec_choose_like(const struct mo_exec_trial *trial, const struct mo_exec_choice *like, int index,
+                         struct mo_exec_choice *out);
 /* Keeps the choices. */
 void mo_exec_remember(const struct mo_cuda_loaded *loaded, const struct mo_exec_recall *recall,
                       const struct mo_exec_choices *choices);
@@ -134,8 +147,8 @@ size_t mo_exec_space(const struct mo_cuda_exec *exec);
 int mo_exec_enqueue(struct mo_cuda_loaded *loaded, const struct mo_exec_choice *choice, int index,
                     mo_cu_ptr arena, mo_cu_stream stream, moire_error *err);
 /* The choices for that many SMs, made on the stream when there are none yet. */
-int mo_exec_choose(struct mo_cuda_loaded *loaded, int sms, mo_cu_stream stream, struct mo_exec_choices **out,
-                   moire_error *err);
+int mo_exec_choose(struct mo_cuda_loaded *loaded, const struct mo_cuda_target *target,
+                   struct mo_exec_choices **out, moire_error *err);
 void mo_exec_choices_free(struct mo_cuda_loaded *loaded);
 struct mo_dnn_operands mo_exec_conv_operands(const struct mo_cuda_loaded *loaded,
                                              const struct mo_gpu_conv *conv, mo_cu_ptr arena);

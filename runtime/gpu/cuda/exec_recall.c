@@ -23,28 +23,50 @@ static void add_place(struct mo_sha256 *sum, const struct mo_gpu_place *p) {
     mo_cuda_cache_add_number(sum, p->space == MO_GPU_NONE ? 0 : p->offset);
 }
 
-static void add_conv(struct mo_sha256 *sum, const struct mo_gpu_conv *c) {
-    const int64_t numbers[] = {c->n,           c->h,      c->w,         c->c,         c->k,
-                               c->r,           c->s,      c->oh,        c->ow,        c->groups,
-                               c->pad[0],      c->pad[1], c->stride[0], c->stride[1], c->dilation[0],
-                               c->dilation[1], c->act};
-    mo_cuda_cache_add(sum, numbers, sizeof numbers);
-    const struct mo_gpu_place *places[] = {&c->x, &c->weights, &c->bias, &c->residual, &c->y};
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++)
-        add_place(sum, places[i]);
+/* What its library is told of an operation, but for addresses. */
+enum { NUMBERS = 20 };
+struct sizes {
+    int64_t of[NUMBERS];
+};
+
+static struct sizes sizes_of(const struct mo_gpu_op *op) {
+    const struct mo_gpu_conv *c = &op->conv;
+    const struct mo_gpu_gemm *g = &op->gemm;
+    if (op->kind == MO_GPU_CONV)
+        return (struct sizes){{c->n, c->h, c->w, c->c, c->k, c->r, c->s, c->oh, c->ow, c->groups, c->pad[0],
+                               c->pad[1], c->stride[0], c->stride[1], c->dilation[0], c->dilation[1], c->act,
+                               c->bias.space != MO_GPU_NONE, c->residual.space != MO_GPU_NONE}};
+    return (struct sizes){{g->count, g->m, g->n, g->k, g->transposed, g->act, g->a.row, g->a.step, g->b.row,
+                           g->b.step, g->c.row, g->c.step, g->d.row, g->d.step, g->bias.space != MO_GPU_NONE,
+                           g->c.at.space != MO_GPU_NONE}};
 }
 
-static void add_gemm(struct mo_sha256 *sum, const struct mo_gpu_gemm *g) {
-    const int64_t numbers[] = {g->count, g->m, g->n, g->k, g->transposed, g->act};
-    const struct mo_gpu_matrix *matrices[] = {&g->a, &g->b, &g->c, &g->d};
-    mo_cuda_cache_add(sum, numbers, sizeof numbers);
-    mo_cuda_cache_add(sum, &g->alpha, sizeof g->alpha);
-    for (size_t i = 0; i < sizeof matrices / sizeof *matrices; i++) {
-        add_place(sum, &matrices[i]->at);
-        mo_cuda_cache_add_number(sum, matrices[i]->row);
-        mo_cuda_cache_add_number(sum, matrices[i]->step);
-    }
-    add_place(sum, &g->bias);
+static void add_op(struct mo_sha256 *sum, const struct mo_gpu_op *op) {
+    const struct sizes sizes = sizes_of(op);
+    const struct mo_gpu_conv *c = &op->conv;
+    const struct mo_gpu_gemm *g = &op->gemm;
+    const struct mo_gpu_place *of_conv[] = {&c->x, &c->weights, &c->bias, &c->residual, &c->y},
+                              *of_gemm[] = {&g->a.at, &g->b.at, &g->bias, &g->c.at, &g->d.at};
+    const bool conv = op->kind == MO_GPU_CONV;
+    mo_cuda_cache_add(sum, &sizes, sizeof sizes);
+    if (!conv) mo_cuda_cache_add(sum, &g->alpha, sizeof g->alpha);
+    for (size_t i = 0; i < sizeof of_conv / sizeof *of_conv; i++)
+        add_place(sum, conv ? of_conv[i] : of_gemm[i]);
+}
+
+/* Algorithms may ask for operands that are aligned to 16 bytes. */
+static bool aligned_alike(const struct mo_gpu_matrix *a, const struct mo_gpu_matrix *b) {
+    return (a->at.offset - b->at.offset) % 16 == 0;
+}
+
+bool mo_exec_alike(const struct mo_gpu_op *a, const struct mo_gpu_op *b) {
+    if (a->kind != b->kind || a->kind == MO_GPU_KERNEL) return false;
+    const struct sizes of_a = sizes_of(a), of_b = sizes_of(b);
+    if (memcmp(&of_a, &of_b, sizeof of_a) != 0) return false;
+    const struct mo_gpu_gemm *g = &a->gemm, *h = &b->gemm;
+    return a->kind == MO_GPU_CONV ||
+           (g->alpha == h->alpha && aligned_alike(&g->a, &h->a) && aligned_alike(&g->b, &h->b) &&
+            aligned_alike(&g->c, &h->c) && aligned_alike(&g->d, &h->d));
 }
 
 /* Without the source: that is in the name of its code. */
@@ -55,8 +77,7 @@ static void add_program(struct mo_sha256 *sum, const struct mo_gpu_program *p) {
         const struct mo_gpu_op *op = &p->ops[i];
         mo_cuda_cache_add_number(sum, op->kind);
         mo_cuda_cache_add_number(sum, op->launch.kernel);
-        if (op->kind == MO_GPU_CONV) add_conv(sum, &op->conv);
-        if (op->kind == MO_GPU_GEMM) add_gemm(sum, &op->gemm);
+        if (op->kind != MO_GPU_KERNEL) add_op(sum, op);
     }
 }
 
@@ -95,25 +116,47 @@ void mo_exec_recall_end(const struct mo_cuda_loaded *l, struct mo_exec_recall *r
     mo_cuda_cache_give_back(l->exec->cache, &recall->cached);
 }
 
-bool mo_exec_recall(const struct mo_cuda_loaded *l, const struct mo_exec_recall *recall, int index, int sms,
-                    mo_cu_ptr arena, mo_cu_stream stream, struct mo_exec_choice *out) {
+static struct mo_exec_record record_of(const struct mo_exec_choice *c) {
+    struct mo_exec_record r = {.way = c->way};
+    if (c->way == MO_EXEC_DNN) {
+        r.algorithm = c->dnn.algorithm;
+        r.fused = c->dnn.fused;
+        r.space = c->dnn.space;
+    }
+    if (c->way == MO_EXEC_BLAS) r.blas = c->blas.list[c->blas.chosen].algorithm;
+    return r;
+}
+
+/* As the record says, if the operation's library accepts it. */
+static bool choose_as(const struct mo_exec_trial *t, const struct mo_exec_record *r, int index,
+                      struct mo_exec_choice *out) {
+    const struct mo_cuda_loaded *l = t->loaded;
     const struct mo_cuda_exec *e = l->exec;
     const struct mo_gpu_op *op = &l->program.ops[index];
     const size_t space = mo_exec_space(e);
     int rc = MOIRE_EUNSUPPORTED;
-    if (!recall->record) return false;
-    const struct mo_exec_record *r = &recall->record[index];
     if (r->way == MO_EXEC_KERNEL) return op->launch.kernel >= 0;
     if (r->way == MO_EXEC_DNN && op->kind == MO_GPU_CONV && e->has_dnn && r->space <= space) {
-        const struct mo_dnn_operands o = mo_exec_conv_operands(l, &op->conv, arena);
+        const struct mo_dnn_operands o = mo_exec_conv_operands(l, &op->conv, t->arena);
         rc = mo_cuda_dnn_plan_as(&e->dnn, &op->conv, l->program.precision, &o, r->algorithm, r->fused != 0,
-                                 (size_t)r->space, stream, &out->dnn, NULL);
+                                 (size_t)r->space, t->stream, &out->dnn, NULL);
     }
     if (r->way == MO_EXEC_BLAS && op->kind == MO_GPU_GEMM && e->has_blas)
-        rc = mo_cuda_blas_plan_as(&e->blas, &op->gemm, l->program.precision, sms, space, &r->blas, &out->blas,
-                                  NULL);
+        rc = mo_cuda_blas_plan_as(&e->blas, &op->gemm, l->program.precision, t->sms, space, &r->blas,
+                                  &out->blas, NULL);
     if (!rc) out->way = (enum mo_exec_way)r->way;
     return !rc;
+}
+
+bool mo_exec_recall(const struct mo_exec_trial *t, const struct mo_exec_recall *recall, int index,
+                    struct mo_exec_choice *out) {
+    return recall->record && choose_as(t, &recall->record[index], index, out);
+}
+
+bool mo_exec_choose_like(const struct mo_exec_trial *t, const struct mo_exec_choice *like, int index,
+                         struct mo_exec_choice *out) {
+    const struct mo_exec_record r = record_of(like);
+    return choose_as(t, &r, index, out);
 }
 
 void mo_exec_remember(const struct mo_cuda_loaded *l, const struct mo_exec_recall *recall,
@@ -121,17 +164,8 @@ void mo_exec_remember(const struct mo_cuda_loaded *l, const struct mo_exec_recal
     const size_t bytes = (size_t)l->program.n_ops * sizeof(struct mo_exec_record);
     struct mo_exec_record *record = l->exec->cache && bytes ? mo_alloc(l->exec->env, bytes) : NULL;
     if (!record) return;
-    for (int i = 0; i < l->program.n_ops; i++) {
-        const struct mo_exec_choice *c = &choices->of[i];
-        struct mo_exec_record *r = &record[i];
-        r->way = c->way;
-        if (c->way == MO_EXEC_DNN) {
-            r->algorithm = c->dnn.algorithm;
-            r->fused = c->dnn.fused;
-            r->space = c->dnn.space;
-        }
-        if (c->way == MO_EXEC_BLAS) r->blas = c->blas.list[c->blas.chosen].algorithm;
-    }
+    for (int i = 0; i < l->program.n_ops; i++)
+        record[i] = record_of(&choices->of[i]);
     mo_cuda_cache_put(l->exec->cache, recall->name, suffix, record, bytes);
     mo_free(l->exec->env, record);
 }

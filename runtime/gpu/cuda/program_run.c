@@ -135,13 +135,15 @@ static struct mo_cuda_target target_of(const struct mo_cuda_track *t) {
     const bool whole = c->units == info->units;
     return (struct mo_cuda_target){.context = c->context,
                                    .stream = t->stream,
+                                   .marks = {t->tickets[0].marks[0], t->tickets[0].marks[1]},
                                    .place = (uint32_t)c->first << 16 | (uint32_t)c->units,
                                    .sms = whole && info->exclusive ? info->sms : c->units * info->unit_sms};
 }
 
 /* On a stream of its own in the let's context, of the least priority: what it tries out and captures is in
- * nobody's way, and runs of other programs on the let go on meanwhile. */
-int mo_cuda_prepare(struct mo_gpu_loaded *p, struct mo_gpu_let *let, moire_error *err) {
+ * nobody's way, and runs of other programs on the let go on meanwhile.  `run` NULL: all instances. */
+static int prepare(struct mo_gpu_loaded *p, struct mo_gpu_let *let, const struct mo_gpu_run *run,
+                   moire_error *err) {
     const struct mo_cuda_context *c = let->track->context;
     struct mo_gpu_system *s = p->gpu->system;
     struct mo_gpu_let *own = NULL;
@@ -154,13 +156,18 @@ int mo_cuda_prepare(struct mo_gpu_loaded *p, struct mo_gpu_let *let, moire_error
     mo_lock_take(s->env->sys, &p->gpu->loading);
     rc = mo_cuda_enter(p->gpu, NULL, err);
     if (!rc) {
-        rc = mo_cuda_exec_prepare(p->inner, &target, err);
+        rc = run ? mo_cuda_exec_prepare_run(p->inner, run->instance, &target, run->begin, run->end, err)
+                 : mo_cuda_exec_prepare(p->inner, &target, err);
         if (rc) mo_cuda_note(p->gpu, err);
         mo_cuda_leave(p->gpu, NULL);
     }
     mo_lock_drop(s->env->sys, &p->gpu->loading);
     mo_cuda_let_close(own);
     return rc;
+}
+
+int mo_cuda_prepare(struct mo_gpu_loaded *p, struct mo_gpu_let *let, moire_error *err) {
+    return prepare(p, let, NULL, err);
 }
 
 /* Copies port `i` of every query in or out; neighbours in host memory go at once. */
@@ -216,8 +223,9 @@ int mo_cuda_run(const struct mo_gpu_run *run, moire_error *err) {
                        run->begin, run->end, program->n_segments, run->batch, (int)program->batch,
                        run->instance, run->program->instances);
     /* before the let's context is taken: it may be long */
-    if (!mo_cuda_exec_ready(run->program->inner, run->instance, target_of(run->let->track).place)) {
-        const int rc = mo_cuda_prepare(run->program, run->let, err);
+    if (!mo_cuda_exec_ready(run->program->inner, run->instance, target_of(run->let->track).place, run->begin,
+                            run->end)) {
+        const int rc = prepare(run->program, run->let, run, err);
         if (rc) return rc;
     }
     const struct mo_cuda_work work = {.enqueue = enqueue,

@@ -4,38 +4,38 @@
  * stays 100,000 cycles, so that the blocks of one launch spread over all SMs that there are. */
 #include "runtime/gpu/cuda/cuda.h"
 
-static const char source[] = ".version 7.0\n"
-                             ".target sm_60\n"
-                             ".address_size 64\n"
-                             ".visible .entry mo_probe(.param .u64 seen)\n"
-                             "{\n"
-                             "    .reg .pred %p;\n"
-                             "    .reg .b32 %sm, %one;\n"
-                             "    .reg .b64 %at, %skip, %begin, %now, %spent;\n"
-                             "    ld.param.u64 %at, [seen];\n"
-                             "    cvta.to.global.u64 %at, %at;\n"
-                             "    mov.u32 %sm, %smid;\n"
-                             "    setp.ge.u32 %p, %sm, 512;\n"
-                             "    @%p ret;\n"
-                             "    mul.wide.u32 %skip, %sm, 4;\n"
-                             "    add.s64 %at, %at, %skip;\n"
-                             "    mov.u32 %one, 1;\n"
-                             "    st.global.u32 [%at], %one;\n"
-                             "    mov.u64 %begin, %clock64;\n"
-                             "stay:\n"
-                             "    mov.u64 %now, %clock64;\n"
-                             "    sub.s64 %spent, %now, %begin;\n"
-                             "    setp.lt.s64 %p, %spent, 100000;\n"
-                             "    @%p bra stay;\n"
-                             "    ret;\n"
-                             "}\n";
+const char mo_cuda_sm_probe[] = ".version 7.0\n"
+                                ".target sm_60\n"
+                                ".address_size 64\n"
+                                ".visible .entry mo_probe(.param .u64 seen)\n"
+                                "{\n"
+                                "    .reg .pred %p;\n"
+                                "    .reg .b32 %sm, %one;\n"
+                                "    .reg .b64 %at, %skip, %begin, %now, %spent;\n"
+                                "    ld.param.u64 %at, [seen];\n"
+                                "    cvta.to.global.u64 %at, %at;\n"
+                                "    mov.u32 %sm, %smid;\n"
+                                "    setp.ge.u32 %p, %sm, 512;\n"
+                                "    @%p ret;\n"
+                                "    mul.wide.u32 %skip, %sm, 4;\n"
+                                "    add.s64 %at, %at, %skip;\n"
+                                "    mov.u32 %one, 1;\n"
+                                "    st.global.u32 [%at], %one;\n"
+                                "    mov.u64 %begin, %clock64;\n"
+                                "stay:\n"
+                                "    mov.u64 %now, %clock64;\n"
+                                "    sub.s64 %spent, %now, %begin;\n"
+                                "    setp.lt.s64 %p, %spent, 100000;\n"
+                                "    @%p bra stay;\n"
+                                "    ret;\n"
+                                "}\n";
 
 enum { SEEN = MO_GPU_SM_WORDS * 64, SEEN_BYTES = SEEN * 4, BLOCKS_AN_SM = 16 };
 
 static int load(struct mo_cuda_gpu *gpu, mo_cu_kernel *kernel, moire_error *err) {
     const struct mo_cuda_driver *cu = &gpu->system->cu;
     if (!gpu->probe) {
-        const unsigned r = cu->library_load(&gpu->probe, source, NULL, NULL, 0, NULL, NULL, 0);
+        const unsigned r = cu->library_load(&gpu->probe, mo_cuda_sm_probe, NULL, NULL, 0, NULL, NULL, 0);
         if (r) return mo_cuda_fail(gpu, r, err, "compile the kernel that looks for SMs");
     }
     const unsigned r = cu->library_kernel(kernel, gpu->probe, "mo_probe");

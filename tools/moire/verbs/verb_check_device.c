@@ -47,11 +47,18 @@ struct trial {
     char message[160];
 };
 
+/* What is slower than it could be, and what took how long. */
+static void say(void *user, int level, const char *line) {
+    (void)user;
+    if (level <= MOIRE_LOG_INFO) fprintf(stderr, "moire: %s\n", line);
+}
+
 static int start(const struct mo_options *o, bool device, struct side *s, moire_error *err) {
     char cache[1024];
     moire_config c;
     moire_config_init(&c);
     c.device = device ? o->device : NULL;
+    c.log = device ? say : NULL;
     c.device_process = o->process;
     c.device_cache = mo_path_device_cache(o->cache, cache, sizeof cache);
     c.device_precision = o->precision;
@@ -140,7 +147,7 @@ struct asked {
 static void note(void *user, const moire_answer *a) {
     const struct asked *q = user;
     struct trial *t = q->trial;
-    if (a->code) {
+    if (a->code && !t->failed) { /* what came first is why */
         t->failed = a->code;
         snprintf(t->message, sizeof t->message, "%.150s", a->message);
     }
