@@ -131,6 +131,9 @@ struct mo_gpu_options {
     enum mo_gpu_precision precision;
     uint64_t model;   /* the same for every program of one loaded model, and for no other */
     int max_segments; /* at most so many, of about equal cost; 0 = 1 */
+    /* The same model at another batch, whose layers are these: it is cut at the same of them.  NULL: by cost,
+     * which depends on the batch. */
+    const struct mo_gpu_program *like;
 };
 
 struct mo_graph;

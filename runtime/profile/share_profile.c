@@ -272,6 +272,10 @@ int mo_share_knee(const struct mo_share_profile *p, const int *share, int n, int
     return knee;
 }
 
+void mo_share_limit(struct mo_share_profile *p, int batch) {
+    if (batch >= 1 && batch < p->max_batch) p->max_batch = batch;
+}
+
 int mo_share_segments(const struct mo_share_profile *p, int share, int64_t limit_ns) {
     int64_t longest = mo_share_latency(p, p->max_batch, share);
     if (limit_ns > 0 && longest > limit_ns) longest = limit_ns;

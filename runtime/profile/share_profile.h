@@ -70,6 +70,8 @@ void mo_share_destroy(struct mo_share_profile *profile); /* NULL is fine */
 /* Records what was measured at the batch and share of these indices; the last record counts. */
 void mo_share_record(struct mo_share_profile *profile, int at_batch, int at_share,
                      const struct mo_share_cell *cell);
+/* No batches beyond that one from now on: the model runs in no larger ones. */
+void mo_share_limit(struct mo_share_profile *profile, int batch);
 /* Fills the tables.  MOIRE_EINVAL: a batch has no time at any share; it is named. */
 int mo_share_finish(struct mo_share_profile *profile, moire_error *err);
 

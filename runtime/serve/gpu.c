@@ -253,6 +253,8 @@ static int open_in_engine(struct mo_serve_gpu *s, const moire_tenant_config *c,
     int most = 0;
     for (int k = 0; k < d->gpus.n_kinds; k++)
         if (d->gpus.kinds[k].max_lets > most) most = d->gpus.kinds[k].max_lets;
+    for (int k = 0; k < d->gpus.n_kinds; k++)
+        if (s->share[k]) mo_share_limit(s->share[k], p->batch[p->n - 1]);
     s->serving =
         (struct mo_sched_tenant_config){.qos_ns = c->qos_ns,
                                         .best_effort = c->cls == MOIRE_BEST_EFFORT,

@@ -9,9 +9,12 @@
 
 enum { MAX_SHAPES = 16 };
 
+/* `like`: the program of another batch, NULL for the first. */
 static int lower(const struct mo_env *env, const struct mo_gpu_programs_request *r, int batch,
-                 struct mo_gpu_program **out, moire_error *err) {
+                 const struct mo_gpu_program *like, struct mo_gpu_program **out, moire_error *err) {
+    struct mo_gpu_options options = r->options;
     moire_shape shapes[MAX_SHAPES];
+    options.like = like;
     struct mo_graph *graph;
     if (r->n_shapes > MAX_SHAPES)
         return mo_fail(err, MOIRE_ELIMIT, "more than %d shapes for '%s'", MAX_SHAPES, r->path);
@@ -23,7 +26,7 @@ static int lower(const struct mo_env *env, const struct mo_gpu_programs_request 
         .shapes = shapes, .n_shapes = r->n_shapes, .batch = batch, .no_layout = true, .exact = r->exact};
     int code = mo_frontend_load(env, r->path, &front, &graph, err);
     if (code) return code;
-    code = mo_gpu_lower(graph, &r->options, out, err);
+    code = mo_gpu_lower(graph, &options, out, err);
     mo_graph_destroy(graph);
     return code;
 }
@@ -34,30 +37,33 @@ static bool grew(const struct mo_gpu_port *one, const struct mo_gpu_port *more, 
     return true;
 }
 
-static bool follows(const struct mo_gpu_program *one, const struct mo_gpu_program *more, int batch) {
-    return one->n_segments == more->n_segments && one->n_inputs == more->n_inputs &&
-           one->n_outputs == more->n_outputs && grew(one->inputs, more->inputs, one->n_inputs, batch) &&
-           grew(one->outputs, more->outputs, one->n_outputs, batch);
+/* Why a program does not do for that batch what the first does for one query; NULL: it does. */
+static const char *differs(const struct mo_gpu_program *one, const struct mo_gpu_program *more, int batch) {
+    if (one->n_inputs != more->n_inputs || one->n_outputs != more->n_outputs ||
+        !grew(one->inputs, more->inputs, one->n_inputs, batch) ||
+        !grew(one->outputs, more->outputs, one->n_outputs, batch))
+        return "its tensors do not grow with the batch";
+    return one->n_segments == more->n_segments ? NULL : "its layers are others in larger batches";
 }
 
 int mo_gpu_programs_make(const struct mo_env *env, const struct mo_gpu_programs_request *r,
                          struct mo_gpu_programs *out, moire_error *err) {
     *out = (struct mo_gpu_programs){0};
-    int code = lower(env, r, 1, &out->program[0], err);
+    int code = lower(env, r, 1, NULL, &out->program[0], err);
     if (code) return code;
     out->n = out->batch[0] = 1;
     for (int batch = 2; batch <= r->max_batch && out->n < MO_ENGINE_BUCKETS; batch *= 2) {
         struct mo_gpu_program *p;
         moire_error why;
-        code = lower(env, r, batch, &p, &why);
+        code = lower(env, r, batch, out->program[0], &p, &why);
         if (code == MOIRE_ENOMEM) {
             mo_gpu_programs_free(out);
             return mo_fail(err, code, "%s", why.message);
         }
-        if (code || !follows(out->program[0], p, batch)) {
+        const char *reason = code ? why.message : differs(out->program[0], p, batch);
+        if (reason) {
             if (!code) mo_gpu_program_destroy(p);
-            mo_log(env, MOIRE_LOG_INFO, "'%s' runs in batches of at most %d: %s", r->path, batch / 2,
-                   code ? why.message : "its tensors do not grow with the batch");
+            mo_log(env, MOIRE_LOG_INFO, "'%s' runs in batches of at most %d: %s", r->path, batch / 2, reason);
             break;
         }
         out->batch[out->n] = batch;

@@ -147,17 +147,25 @@ class Bench:
         finally:
             self.cuda = cuda
 
+    @staticmethod
+    def guarded(model, precision, function, *args):
+        """A model that PyTorch cannot run is a row, and the others go on."""
+        try:
+            function(*args)
+        except Exception as e:
+            print(json.dumps({"system": "torch", "model": model, "precision": precision, "batch": 0, "failed": str(e)[:300]}), flush=True)
+
     def run(self):
         both = [(m, p) for p in self.args.precisions for m in self.args.files]
         with torch.inference_mode():
             for model, precision in both:
                 if self.left() > 1:
-                    self.plain(model, precision)
+                    self.guarded(model, precision, self.plain, model, precision)
             self.onnxruntime()
             for batch in self.args.batches if self.args.compile else []:
                 for model, precision in both:
                     if self.left() > LEAST_S["compile"]:
-                        self.compiled(model, precision, batch)
+                        self.guarded(model, precision, self.compiled, model, precision, batch)
 
 
 def main():

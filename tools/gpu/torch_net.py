@@ -93,7 +93,8 @@ def reshape(_, x, shape):
 def gather(node, x, index):
     axis = node.attributes.get("axis", 0)
     if not isinstance(index, torch.Tensor):
-        index = torch.tensor(index, device=x.device)
+        index = torch.tensor(index)
+    index = index.to(x.device)  # what follows from shapes is computed on the host
     if index.dim() == 0:
         return x.index_select(axis, index.reshape(1)).squeeze(axis)
     if axis == 0 and x.dim() == 2:

@@ -76,14 +76,15 @@ static unsigned describe(const struct mo_cuda_dnn *dnn, const struct mo_gpu_conv
 static unsigned call(const struct mo_cuda_dnn *dnn, const struct mo_gpu_conv *c, const struct mo_dnn_plan *p,
                      const struct mo_dnn_operands *o, size_t y_bytes, mo_cu_stream stream) {
     const float one = 1, zero = 0;
-    if (p->fused)
-        return dnn->fused(dnn->handle, &one, p->x, at(o->x), p->w, at(o->weights), p->conv, p->algorithm,
-                          at(o->space), p->space, o->residual ? &one : &zero, p->y,
+    if (p->way.fused)
+        return dnn->fused(dnn->handle, &one, p->x, at(o->x), p->w, at(o->weights), p->conv, p->way.algorithm,
+                          at(o->space), p->way.space, o->residual ? &one : &zero, p->y,
                           at(o->residual ? o->residual : o->y), p->bias, at(o->bias ? o->bias : o->zeros),
                           p->act, p->y, at(o->y));
     if (o->residual && dnn->cu->copy(o->y, o->residual, y_bytes, stream)) return MO_DNN_ALLOC_FAILED;
-    unsigned s = dnn->forward(dnn->handle, &one, p->x, at(o->x), p->w, at(o->weights), p->conv, p->algorithm,
-                              at(o->space), p->space, o->residual ? &one : &zero, p->y, at(o->y));
+    unsigned s =
+        dnn->forward(dnn->handle, &one, p->x, at(o->x), p->w, at(o->weights), p->conv, p->way.algorithm,
+                     at(o->space), p->way.space, o->residual ? &one : &zero, p->y, at(o->y));
     if (!s && o->bias) s = dnn->add(dnn->handle, &one, p->bias, at(o->bias), &one, p->y, at(o->y));
     if (!s && c->act == MO_GPU_RELU)
         s = dnn->activate(dnn->handle, p->act, &one, p->y, at(o->y), &zero, p->y, at(o->y));
@@ -95,22 +96,22 @@ static bool may_fuse(const struct mo_gpu_conv *c, unsigned algorithm) {
     return c->act == MO_GPU_RELU || algorithm == MO_DNN_IMPLICIT_PRECOMP;
 }
 
-/* The first of the algorithms, fastest first, that fits and runs. */
-static unsigned choose(const struct mo_cuda_dnn *dnn, const struct mo_gpu_conv *c,
-                       const struct mo_dnn_performance *list, int n, const struct mo_dnn_operands *o,
-                       size_t y_bytes, size_t space, mo_cu_stream stream, struct mo_dnn_plan *p) {
+/* The ways that fit and run, of the algorithms fastest first: which of them is the fastest depends on what
+ * the fused call makes of them, and only time tells. */
+static unsigned find_ways(const struct mo_cuda_dnn *dnn, const struct mo_gpu_conv *c,
+                          const struct mo_dnn_performance *list, int n, const struct mo_dnn_operands *o,
+                          size_t y_bytes, size_t space, mo_cu_stream stream, struct mo_dnn_plan *p) {
     unsigned s = MO_DNN_NOT_SUPPORTED;
-    for (int fused = 1; fused >= 0; fused--)
-        for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n && p->n < MO_DNN_WAYS; i++)
+        for (int fused = 1; fused >= 0 && p->n < MO_DNN_WAYS; fused--) {
             if (list[i].status || list[i].memory > space) continue;
             if (fused && (!may_fuse(c, list[i].algorithm) || (!o->bias && !o->zeros))) continue;
-            p->algorithm = list[i].algorithm;
-            p->fused = fused;
-            p->space = list[i].memory;
+            p->way = (struct mo_dnn_way){list[i].algorithm, fused, list[i].memory};
             s = call(dnn, c, p, o, y_bytes, stream);
-            if (!s) return 0;
+            if (!s) p->list[p->n++] = p->way;
         }
-    return s;
+    p->way = p->list[0];
+    return p->n ? 0 : s;
 }
 
 static size_t y_bytes(const struct mo_gpu_conv *c, enum mo_gpu_precision precision) {
@@ -128,22 +129,20 @@ int mo_cuda_dnn_plan(const struct mo_cuda_dnn *dnn, const struct mo_gpu_conv *c,
     if (!s && dnn->find(dnn->handle, out->x, at(o->x), out->w, at(o->weights), out->conv, out->y, at(o->y),
                         MO_DNN_ALGORITHMS, &n, list, at(o->space), space))
         s = dnn->guess(dnn->handle, out->x, out->w, out->conv, out->y, MO_DNN_ALGORITHMS, &n, list);
-    if (!s) s = choose(dnn, c, list, n, o, y_bytes(c, precision), space, stream, out);
+    if (!s) s = find_ways(dnn, c, list, n, o, y_bytes(c, precision), space, stream, out);
     if (!s) return MOIRE_OK;
     mo_cuda_dnn_plan_free(dnn, out);
     return refuse(dnn, s, err, "a convolution");
 }
 
 int mo_cuda_dnn_plan_as(const struct mo_cuda_dnn *dnn, const struct mo_gpu_conv *c,
-                        enum mo_gpu_precision precision, const struct mo_dnn_operands *o, unsigned algorithm,
-                        bool fused, size_t space, mo_cu_stream stream, struct mo_dnn_plan *out,
+                        enum mo_gpu_precision precision, const struct mo_dnn_operands *o,
+                        const struct mo_dnn_way *way, mo_cu_stream stream, struct mo_dnn_plan *out,
                         moire_error *err) {
     memset(out, 0, sizeof *out);
     unsigned s = describe(dnn, c, precision, out);
-    out->algorithm = algorithm;
-    out->fused = fused;
-    out->space = space;
-    if (!s && fused && !may_fuse(c, algorithm)) s = MO_DNN_NOT_SUPPORTED;
+    out->way = *way;
+    if (!s && way->fused && !may_fuse(c, way->algorithm)) s = MO_DNN_NOT_SUPPORTED;
     if (!s) s = dnn->set_stream(dnn->handle, stream);
     if (!s) s = call(dnn, c, out, o, y_bytes(c, precision), stream);
     if (!s) return MOIRE_OK;

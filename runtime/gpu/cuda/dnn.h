@@ -105,14 +105,21 @@ struct mo_cuda_dnn {
 #undef MO_DNN_FIELD
 };
 
+enum { MO_DNN_WAYS = 8 };
+struct mo_dnn_way {
+    unsigned algorithm;
+    bool fused;   /* bias, residual and activation in the same call */
+    size_t space; /* bytes of scratch memory */
+};
+
 struct mo_dnn_plan {
     mo_dnn_tensor x, y, bias;
     mo_dnn_filter w;
     mo_dnn_convolution conv;
     mo_dnn_activation act;
-    unsigned algorithm;
-    bool fused;
-    size_t space; /* bytes of scratch memory */
+    struct mo_dnn_way way; /* how it is done */
+    int n;                 /* ways that run, of which the fastest is to be found */
+    struct mo_dnn_way list[MO_DNN_WAYS];
 };
 
 /* Device addresses of one run; residual 0: none; bias 0: none (the fused call then reads `zeros`). */
@@ -125,15 +132,16 @@ int mo_cuda_dnn_open(struct mo_cuda_dnn *dnn, const struct mo_env *env, const st
                      const char *folder, moire_error *err);
 void mo_cuda_dnn_close(struct mo_cuda_dnn *dnn);
 
-/* Times the algorithms on the stream and keeps the fastest that takes at most `space` bytes and accepts the
- * operands, which are overwritten (y) or only read.  MOIRE_EUNSUPPORTED: none does. */
+/* Times the algorithms on the stream and lists the ways that take at most `space` bytes and accept the
+ * operands, of which the caller times each; until then the first is chosen.  MOIRE_EUNSUPPORTED: there is
+ * none. */
 int mo_cuda_dnn_plan(const struct mo_cuda_dnn *dnn, const struct mo_gpu_conv *conv,
                      enum mo_gpu_precision precision, const struct mo_dnn_operands *at, size_t space,
                      mo_cu_stream stream, struct mo_dnn_plan *out, moire_error *err);
-/* With an algorithm that was chosen before; it runs once.  MOIRE_EUNSUPPORTED: cuDNN refuses it. */
+/* In a way that was chosen before; it runs once.  MOIRE_EUNSUPPORTED: cuDNN refuses it. */
 int mo_cuda_dnn_plan_as(const struct mo_cuda_dnn *dnn, const struct mo_gpu_conv *conv,
-                        enum mo_gpu_precision precision, const struct mo_dnn_operands *at, unsigned algorithm,
-                        bool fused, size_t space, mo_cu_stream stream, struct mo_dnn_plan *out,
+                        enum mo_gpu_precision precision, const struct mo_dnn_operands *at,
+                        const struct mo_dnn_way *way, mo_cu_stream stream, struct mo_dnn_plan *out,
                         moire_error *err);
 void mo_cuda_dnn_plan_free(const struct mo_cuda_dnn *dnn, struct mo_dnn_plan *plan);
 /* Puts the convolution into the stream. */

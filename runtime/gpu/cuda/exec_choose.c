@@ -95,6 +95,20 @@ static double time_of(const struct mo_exec_trial *t, const struct mo_exec_choice
     return best;
 }
 
+/* Of what cuDNN can do. */
+static int fastest_way(const struct mo_exec_trial *t, struct mo_exec_choice *choice, int index) {
+    double best = -1;
+    int chosen = 0;
+    for (int i = 0; i < choice->dnn.n; i++) {
+        choice->dnn.way = choice->dnn.list[i];
+        const double ms = time_of(t, choice, index);
+        if (ms < 0 || (best >= 0 && ms >= best)) continue;
+        best = ms;
+        chosen = i;
+    }
+    return chosen;
+}
+
 static int choose_conv(const struct mo_exec_trial *t, int index, struct mo_exec_choice *choice,
                        moire_error *err) {
     struct mo_cuda_loaded *l = t->loaded;
@@ -104,6 +118,7 @@ static int choose_conv(const struct mo_exec_trial *t, int index, struct mo_exec_
                               &choice->dnn, err);
     if (rc) return rc;
     choice->way = MO_EXEC_DNN;
+    if (choice->dnn.n > 1) choice->dnn.way = choice->dnn.list[fastest_way(t, choice, index)];
     if (!mo_exec_tries_kernel(l->exec, &l->program.ops[index])) return MOIRE_OK;
     const struct mo_exec_choice kernel = {.way = MO_EXEC_KERNEL};
     const double library = time_of(t, choice, index), own = time_of(t, &kernel, index);

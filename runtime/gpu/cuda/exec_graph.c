@@ -80,9 +80,7 @@ static int keep(struct mo_cuda_loaded *l, uint32_t place, int instance, int at, 
     }
     if (g) g->segment[at] = graph;
     mo_lock_drop(env->sys, &l->listing);
-    if (g) return MOIRE_OK;
-    if (mo_exec_usable(l->exec)) l->exec->cu->graph_exec_destroy(graph);
-    return mo_fail(err, MOIRE_ENOMEM, "no host memory for graphs");
+    return g ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "no host memory for graphs");
 }
 
 static int capture_range(struct mo_cuda_loaded *l, const struct mo_exec_choices *choices,
@@ -94,6 +92,7 @@ static int capture_range(struct mo_cuda_loaded *l, const struct mo_exec_choices 
         if (graph_of(l, target->place, instance, i)) continue;
         rc = capture(l, choices, i, instance, target->stream, &graph, err);
         if (!rc) rc = keep(l, target->place, instance, i, graph, err);
+        if (rc && graph && mo_exec_usable(l->exec)) l->exec->cu->graph_exec_destroy(graph);
     }
     return rc;
 }
@@ -105,8 +104,8 @@ static void tell(const struct mo_cuda_loaded *l, const struct mo_exec_choices *c
     if (choosing + capturing < 1000000) return;
     for (int i = 0; i < l->program.n_ops; i++) {
         const struct mo_exec_choice *c = &choices->of[i];
-        fused += c->way == MO_EXEC_DNN && c->dnn.fused;
-        single += c->way == MO_EXEC_DNN && !c->dnn.fused;
+        fused += c->way == MO_EXEC_DNN && c->dnn.way.fused;
+        single += c->way == MO_EXEC_DNN && !c->dnn.way.fused;
         blas += c->way == MO_EXEC_BLAS;
         own += c->way == MO_EXEC_KERNEL && l->program.ops[i].kind != MO_GPU_KERNEL;
     }

@@ -119,9 +119,9 @@ void mo_exec_recall_end(const struct mo_cuda_loaded *l, struct mo_exec_recall *r
 static struct mo_exec_record record_of(const struct mo_exec_choice *c) {
     struct mo_exec_record r = {.way = c->way};
     if (c->way == MO_EXEC_DNN) {
-        r.algorithm = c->dnn.algorithm;
-        r.fused = c->dnn.fused;
-        r.space = c->dnn.space;
+        r.algorithm = c->dnn.way.algorithm;
+        r.fused = c->dnn.way.fused;
+        r.space = c->dnn.way.space;
     }
     if (c->way == MO_EXEC_BLAS) r.blas = c->blas.list[c->blas.chosen].algorithm;
     return r;
@@ -138,8 +138,9 @@ static bool choose_as(const struct mo_exec_trial *t, const struct mo_exec_record
     if (r->way == MO_EXEC_KERNEL) return op->launch.kernel >= 0;
     if (r->way == MO_EXEC_DNN && op->kind == MO_GPU_CONV && e->has_dnn && r->space <= space) {
         const struct mo_dnn_operands o = mo_exec_conv_operands(l, &op->conv, t->arena);
-        rc = mo_cuda_dnn_plan_as(&e->dnn, &op->conv, l->program.precision, &o, r->algorithm, r->fused != 0,
-                                 (size_t)r->space, t->stream, &out->dnn, NULL);
+        const struct mo_dnn_way way = {r->algorithm, r->fused != 0, (size_t)r->space};
+        rc = mo_cuda_dnn_plan_as(&e->dnn, &op->conv, l->program.precision, &o, &way, t->stream, &out->dnn,
+                                 NULL);
     }
     if (r->way == MO_EXEC_BLAS && op->kind == MO_GPU_GEMM && e->has_blas)
         rc = mo_cuda_blas_plan_as(&e->blas, &op->gemm, l->program.precision, t->sms, space, &r->blas,

@@ -198,10 +198,19 @@ static double cost_of(const struct mo_gpu_op *op) {
     return (compute > memory ? compute : memory) + 2e6;
 }
 
-/* Cuts where a layer ends and the next share of the whole cost is reached. */
+/* Where the next share of the whole cost is reached, or where the like program is cut. */
+static bool share_ends(const struct mo_lower *l, double sum, double total, int most, int end_layer) {
+    const struct mo_gpu_program *p = l->program, *like = l->options->like;
+    if (p->n_segments >= most) return false;
+    return like ? end_layer >= like->segments[p->n_segments - 1].end_layer
+                : sum >= total * p->n_segments / most;
+}
+
+/* Cuts where a layer ends. */
 static void cut_segments(struct mo_lower *l) {
     struct mo_gpu_program *p = l->program;
     int most = l->options->max_segments > 1 ? l->options->max_segments : 1;
+    if (l->options->like) most = l->options->like->n_segments;
     double total = 0, sum = 0;
     for (int i = 0; i < p->n_ops; i++)
         total += cost_of(&p->ops[i]);
@@ -219,7 +228,7 @@ static void cut_segments(struct mo_lower *l) {
         s->end = i + 1;
         s->end_layer = p->ops[i].layer + 1;
         bool ends = i + 1 < p->n_ops && p->ops[i + 1].layer != p->ops[i].layer;
-        if (!ends || p->n_segments == most || sum < total * p->n_segments / most) continue;
+        if (!ends || !share_ends(l, sum, total, most, s->end_layer)) continue;
         s = &p->segments[p->n_segments++];
         *s = (struct mo_gpu_segment){.begin = i + 1, .first_layer = p->ops[i].layer + 1};
     }

@@ -99,8 +99,8 @@ static void libraries_do_the_work(void **state) {
     run(&r, g, MO_GPU_FP32, in, want, 1e-4);
     assert_true(ran(&r, "cudnn_fused") >= 5);
     assert_true(ran(&r, "cublaslt_matmul") >= 1);
-    assert_int_equal(ran(&r, "cudnn_forward"), 0);
-    run(&r, g, MO_GPU_BF16, in, want, 8e-2); /* has no fused call */
+    assert_true(ran(&r, "cudnn_forward") >= 1); /* both ways are timed */
+    run(&r, g, MO_GPU_BF16, in, want, 8e-2);    /* has no fused call */
     assert_true(ran(&r, "cudnn_forward") >= 5);
     exec_rig_close(&r);
     mo_way_free(&b->env, want, g->n_outputs);
@@ -145,12 +145,17 @@ static void failures_leave_nothing(void **state) {
     static const struct {
         const char *name;
         int times; /* 0: from now on */
-    } calls[] = {{"cuMemAlloc_v2", 1},           {"cuMemHostAlloc", 1},
-                 {"cuLibraryLoadData", 1},       {"cuLibraryGetKernel", 1},
-                 {"cuMemcpyHtoDAsync_v2", 1},    {"cuEventCreate", 1},
-                 {"cuStreamQuery", 1},           {"cuGraphInstantiateWithFlags", 1},
-                 {"cuStreamBeginCapture_v2", 1}, {"cuGraphUpload", 1},
-                 {"cuGraphLaunch", 1},           {"cuLaunchKernel", 0}};
+    } calls[] = {{"cuMemAlloc_v2", 1},
+                 {"cuMemHostAlloc", 1},
+                 {"cuLibraryLoadData", 1},
+                 {"cuLibraryGetKernel", 1},
+                 {"cuMemcpyHtoDAsync_v2", 1},
+                 {"cuStreamQuery", 1},
+                 {"cuGraphInstantiateWithFlags", 1},
+                 {"cuStreamBeginCapture_v2", 1},
+                 {"cuGraphUpload", 1},
+                 {"cuGraphLaunch", 1},
+                 {"cuLaunchKernel", 0}};
     struct ob *b = build("branches");
     struct mo_graph *g = gpu_case_parse(b, NULL);
     struct mo_gpu_program *p = exec_rig_lower(g, MO_GPU_FP32, 5);
@@ -185,14 +190,20 @@ static void a_place_that_is_forgotten_is_captured_again(void **state) {
     assert_int_equal(mo_cuda_exec_load(r.exec, p, 2, &loaded, &err), 0);
     assert_int_equal(mo_cuda_exec_prepare(loaded, &r.target, &err), 0);
     r.fake->counts(&counts);
-    assert_int_equal(counts.graph_execs, 2 * (p->n_segments + 1));
+    assert_true(p->n_segments > 1);
+    assert_int_equal(counts.graph_execs, 2); /* of the whole program, for both instances */
+    assert_false(mo_cuda_exec_ready(loaded, 0, r.target.place, 0, 1));
+    assert_true(mo_cuda_exec_ready(loaded, 1, r.target.place, 0, p->n_segments));
     mo_cuda_exec_forget(r.exec, 99);
     mo_cuda_exec_forget(r.exec, r.target.place);
     r.fake->counts(&counts);
     assert_int_equal(counts.graph_execs, 0);
     assert_int_equal(mo_cuda_exec_queue(loaded, 1, &r.target, 0, 1, &err), 0);
     r.fake->counts(&counts);
-    assert_int_equal(counts.graph_execs, p->n_segments + 1);
+    assert_int_equal(counts.graph_execs, 1); /* a run that is cut needs the graphs of its segments */
+    assert_int_equal(mo_cuda_exec_queue(loaded, 1, &r.target, 1, p->n_segments, &err), 0);
+    r.fake->counts(&counts);
+    assert_int_equal(counts.graph_execs, p->n_segments);
     exec_rig_settle(&r);
     exec_rig_close(&r);
     mo_gpu_program_destroy(p);

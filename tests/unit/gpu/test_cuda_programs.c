@@ -185,6 +185,30 @@ static void queries_come_from_anywhere(void **state) {
     end(&r);
 }
 
+/* On a let, whose context is not the one that is current while kernels are chosen. */
+static void libraries_work_on_lets(void **state) {
+    (void)state;
+    static const int units[] = {1, 4, 16}; /* the last is the whole GPU */
+    struct rig r;
+    begin(&r, &(struct mo_gpu_config){0});
+    load(&r);
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        struct mo_gpu_let *let = open_let(&r, 0, units[i]);
+        struct job j;
+        make_job(&r, &j, 0, false);
+        assert_int_equal(r.c.ops->prepare(r.loaded, let, NULL), MOIRE_OK);
+        const int products = copies(&r, "cublaslt_matmul"), convolutions = copies(&r, "cudnn_fused");
+        start(&j, let, 0, 0, r.program->n_segments, BATCH);
+        wait_for(&j, 1);
+        check(&j, BATCH);
+        assert_true(copies(&r, "cublaslt_matmul") > products);
+        assert_true(copies(&r, "cudnn_fused") > convolutions);
+        free_job(&j);
+        r.c.ops->let_close(let);
+    }
+    end(&r);
+}
+
 /* Preparing takes a stream of its own: nobody who uses the let's context waits for it. */
 static void preparing_leaves_the_let_alone(void **state) {
     (void)state;
@@ -404,6 +428,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(preparing_leaves_the_let_alone),
         cmocka_unit_test(queries_come_from_anywhere),
+        cmocka_unit_test(libraries_work_on_lets),
         cmocka_unit_test(segments_go_from_let_to_let),
         cmocka_unit_test(lets_work_at_the_same_time),
         cmocka_unit_test(memory_has_an_end),

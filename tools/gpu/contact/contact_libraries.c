@@ -100,7 +100,8 @@ static void one_product(struct contact *c, struct product *p, int64_t m, enum mo
                                    .b = {there, n, n * n},
                                    .d = {there, n, m * n},
                                    .bias = there};
-    const int rc = mo_cuda_blas_plan(&p->blas, &p->gemm, precision, (int)c->all.sm.count, SPACE, &p->plan, &err);
+    const int rc =
+        mo_cuda_blas_plan(&p->blas, &p->gemm, precision, (int)c->all.sm.count, SPACE, &p->plan, &err);
     if (rc) return contact_row(c, 0, "algorithms", "%s: %s", what, err.message);
     const struct work w = {c, what, product, p, 2.0 * (double)(m * n * n)};
     on_lets(&w);
@@ -174,8 +175,8 @@ static void one_convolution(struct contact *c, struct convolution *v, int64_t ch
                 r    ? contact_name(c, r)
                 : rc ? err.message
                      : "ok",
-                v->plan.algorithm, v->plan.fused ? "one fused call" : "single calls",
-                (double)v->plan.space / 1048576, contact_ms() - begin);
+                v->plan.way.algorithm, v->plan.way.fused ? "one fused call" : "single calls",
+                (double)v->plan.way.space / 1048576, contact_ms() - begin);
     contact_let_close(c, &let);
     if (rc) return;
     const struct work w = {c, what, convolution, v, 18.0 * (double)(channels * channels * size * size)};

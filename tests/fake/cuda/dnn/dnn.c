@@ -34,7 +34,7 @@ struct cudnnConvolutionStruct {
     int pad[2], stride[2], dilation[2], groups;
 };
 struct cudnnActivationStruct {
-    unsigned mode;
+    unsigned mode, nan;
 };
 
 size_t cudnnGetVersion(void) {
@@ -136,9 +136,9 @@ unsigned cudnnSetConvolutionMathType(mo_dnn_convolution c, unsigned math) {
 }
 
 unsigned cudnnSetActivationDescriptor(mo_dnn_activation a, unsigned mode, unsigned nan, double coefficient) {
-    (void)nan;
     (void)coefficient;
     a->mode = mode;
+    a->nan = nan;
     return 0;
 }
 
@@ -239,7 +239,8 @@ unsigned cudnnConvolutionBiasActivationForward(mo_dnn_handle h, const void *alph
     if (*(const float *)alpha1 != 1 || !fits(xd, wd, c, yd) || !z || !bias || bd->c != yd->c ||
         zd->c != yd->c)
         return BAD_PARAM;
-    if (algorithm != MO_DNN_IMPLICIT_PRECOMP || bytes < SPACE || xd->type == MO_DNN_BFLOAT16)
+    if (algorithm != MO_DNN_IMPLICIT_PRECOMP || bytes < SPACE || xd->type == MO_DNN_BFLOAT16 ||
+        a->nan != MO_DNN_NOT_PROPAGATE_NAN)
         return MO_DNN_NOT_SUPPORTED;
     const struct job job = {
         *xd, *yd, *wd, *c, x, w, z, bias, y, space, *(const float *)alpha2, a->mode == MO_DNN_RELU};

@@ -215,6 +215,10 @@ unsigned cuDevResourceGenerateDesc(mo_cu_resource_desc *out, struct CUdevResourc
             return leave(INVALID_RESOURCE);
         }
         if (!i) first = one;
+        if (one.count != first.count) { /* groups and what was left over of them */
+            free(d);
+            return leave(INVALID_RESOURCE);
+        }
         add_sms(&d->sms, one.from, one.count);
         d->n_sms += one.count;
         d->gpu = gpu_of(one.gpu);
