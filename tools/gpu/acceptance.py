@@ -1,11 +1,12 @@
 """gpu-acceptance - everything that a machine with a GPU can say about moire, by one command in under nine minutes.
 
-Needs `moire`, its plugin, gpu-isolation and libmoire-fault.so (`make gpu-acceptance`, or a bundle), and Python 3; PyTorch
+Needs `moire`, its plugin, gpu-contact, gpu-isolation and libmoire-fault.so (`make gpu-acceptance`, or a bundle), and Python 3; PyTorch
 is measured beside where --python has it.  CUDA's libraries are found in that Python's wheels, in LD_LIBRARY_PATH or in
 /usr/local/cuda.  Writes OUT/acceptance.md (the table), OUT/state.json (all data), OUT/machine.json with OUT/profiles
 (ready to be committed) and reports, at most 16 MiB in all.
 
     tools/gpu-acceptance                              all steps; once more: what was not finished
+    tools/gpu-acceptance --step 0                     what the plugin assumes of driver and libraries, in half a minute
     tools/gpu-acceptance --steps devices,outputs      only these
     tools/gpu-acceptance --quick --stand-in ...       small sizes, on tests' driver: the steps work, times mean nothing
 
@@ -24,7 +25,8 @@ import steps_serve
 # name, seconds, what it needs of earlier steps ("gpu": devices found one)
 STEPS = [
     ("devices", 10, steps_device.devices, False),
-    ("zoo", 25, steps_device.zoo, True),
+    ("contact", 20, steps_device.contact, True),
+    ("zoo", 10, steps_device.zoo, True),
     ("outputs", 60, steps_device.outputs, True),
     ("profile", 85, steps_profile.profile, True),
     ("interference", 25, steps_profile.interference, True),
@@ -63,6 +65,7 @@ def parse(root):
     a.add_argument("--compared", default="resnet50,mobilenet-v2,googlenet,vgg16,ssd-mobilenet,lenet,bert-base", help="with PyTorch")
     a.add_argument("--scenarios", default=",".join(SCENARIOS))
     a.add_argument("--steps", default=",".join(s[0] for s in STEPS))
+    a.add_argument("--step", choices=["0"], help="0: only `devices` and `contact`")
     a.add_argument("--budget", type=float, default=530, help="seconds in all")
     a.add_argument("--fresh", action="store_true", help="forget what an earlier run finished")
     a.add_argument("--quick", action="store_true", help="small sizes")
@@ -76,6 +79,8 @@ def parse(root):
             setattr(args, name, quick if args.quick else full)
     for name in ("models", "all_models", "compared", "scenarios", "steps", "precisions", "policies"):
         setattr(args, name, words(getattr(args, name)))
+    if args.step:
+        args.steps, args.budget = ["devices", "contact"], min(args.budget, 60)
     args.batches = [int(b) for b in words(args.batches)]
     args.parts = [float(p) for p in words(args.parts)]
     args.moire = os.path.abspath(shutil.which(args.moire) or args.moire)

@@ -73,7 +73,7 @@ class Run:
         """Path of a scenario: a file, or the name of one of ours."""
         if os.path.exists(name):
             return name
-        for folder in (("bench", "scenarios"), ("scenarios",)):
+        for folder in (("bench", "scenarios"), ("share", "moire", "scenarios")):
             path = os.path.join(self.root, *folder, name + ".json")
             if os.path.exists(path):
                 return path

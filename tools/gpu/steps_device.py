@@ -33,6 +33,18 @@ def devices(run):
         run.row("SMs seen on lets of one unit", " ".join(map(str, d["sms_seen"])), "lets share none", not d["lets_share_sms"])
 
 
+def contact(run):
+    """What the plugin assumes of driver and libraries, asked one by one; each probe is a process of its own."""
+    program = run.beside("gpu-contact")
+    if not program:
+        return run.miss("contact", "gpu-contact is not there: `make gpu-acceptance`")
+    words = [program, "all", run.args.libraries or ""] + (["small"] if run.args.quick else [])
+    seen = [row for row in map(runs.load, (run.command(words, what="contact") or "").splitlines()) if isinstance(row, dict)]
+    run.data["contact"] = seen
+    for row in seen:
+        run.row(f"{row['probe']}: {row['what']}", row["result"], met=row.get("ok"))
+
+
 def together(run, commands, limit, what, workers):
     """Several commands, `workers` at a time: their outputs in order, None for those without time."""
     out, waiting, running = [None] * len(commands), list(enumerate(commands)), []

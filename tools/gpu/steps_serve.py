@@ -20,7 +20,7 @@ def models_of(scenario):
 def at_least(document, policy):
     """Highest load that held in what a search had measured when it was cut short; None when none did."""
     rows = [x for r in (document or {}).get("results", []) if r.get("policy") == policy for x in r.get("loads", [])]
-    return max([x["load"] for x in rows if x["worst_tenant"] >= 0.99], default=None)
+    return max([x["load"] for x in rows if (x["worst_tenant"] or 0) >= 0.99], default=None)
 
 
 def grid(run, promised):

@@ -3,8 +3,8 @@
  * minute.
  *
  * Each probe runs in a process of its own, for an error of the GPU sticks to the process: it ends one probe
- * and not the table.  Rows are JSON lines; tools/gpu-acceptance --step 0 makes a table of them.  Exit 5 when
- * the plugin could not work as it does. */
+ * and not the table.  `gpu-contact [PROBE|all] [FOLDER of libraries] [small]`.  Rows are JSON lines;
+ * tools/gpu-acceptance --step 0 makes a table of them.  Exit 5 when the plugin could not work as it does. */
 #define _GNU_SOURCE
 #include "tools/gpu/contact/contact.h"
 
@@ -141,8 +141,8 @@ static unsigned read_gpu(struct contact *c) {
     return r;
 }
 
-static int run_probe(const struct probe *p, const char *folder) {
-    struct contact c = {.env = mo_env_default(), .folder = folder, .probe = p->name};
+static int run_probe(const struct probe *p, const char *folder, bool small) {
+    struct contact c = {.env = mo_env_default(), .folder = folder, .small = small, .probe = p->name};
     moire_error err = {0};
     const double begin = contact_ms();
     if (mo_cuda_driver_open(&c.object, &c.env, folder, &c.cu, &err)) {
@@ -177,14 +177,15 @@ static bool ended_well(const struct probe *p, pid_t child) {
 }
 
 int main(int argc, char **argv) {
-    const char *only = argc > 1 ? argv[1] : "", *folder = argc > 2 ? argv[2] : NULL;
+    const char *only = argc > 1 ? argv[1] : "", *folder = argc > 2 && *argv[2] ? argv[2] : NULL;
+    const bool small = argc > 3;
     bool good = true;
     for (int i = 0; i < PROBES; i++) {
         if (*only && strcmp(only, "all") != 0 && strcmp(only, probes[i].name) != 0) continue;
         fflush(stdout);
         const pid_t child = fork();
         if (child < 0) return 1;
-        if (!child) _exit(run_probe(&probes[i], folder));
+        if (!child) _exit(run_probe(&probes[i], folder, small));
         good = ended_well(&probes[i], child) && good;
     }
     return good ? 0 : EXIT_FAILED;

@@ -20,6 +20,7 @@ struct contact {
     mo_cu_library library;
     mo_cu_kernel kernel; /* mo_probe: notes its SM and stays there for 100,000 cycles */
     mo_cu_ptr seen;      /* a word for each SM */
+    bool small;          /* sizes for a stand-in that computes on the host */
     const char *probe;
     int failed;
 };
