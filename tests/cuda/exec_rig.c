@@ -31,7 +31,8 @@ int exec_rig_try(struct exec_rig *r, const struct exec_rig_options *o, moire_err
     void *pinned;
     assert_int_equal(r->cu.host_alloc(&pinned, PINNED, MO_CU_HOST_PORTABLE), 0);
     r->pinned = pinned;
-    r->target = (struct mo_cuda_target){.context = r->context, .stream = stream, .place = 1, .sms = 132};
+    r->target = (struct mo_cuda_target){
+        .context = r->context, .stream = stream, .place = 1, .sms = o->sms ? o->sms : 132};
     for (int i = 0; i < 2; i++)
         assert_int_equal(r->cu.event_create((mo_cu_event *)&r->target.marks[i], 0), 0);
     const struct mo_cuda_exec_config config = {.env = o->env ? o->env : &r->env,
@@ -43,6 +44,7 @@ int exec_rig_try(struct exec_rig *r, const struct exec_rig_options *o, moire_err
                                                .major = 9,
                                                .minor = o->minor,
                                                .sms = 132,
+                                               .unit_sms = 8,
                                                .workspace = 1 << 16,
                                                .no_dnn = o->no_libraries,
                                                .no_blas = o->no_libraries};

@@ -30,7 +30,7 @@ struct mo_cuda_exec_config {
     int driver_level;
     int major, minor;         /* compute capability */
     int64_t workspace;        /* bytes that one operation may take of scratch memory; 0: 32 MiB */
-    int sms;                  /* of the whole GPU */
+    int sms, unit_sms;        /* of the whole GPU, and of a unit; lets are of whole units */
     const _Atomic bool *lost; /* set when the GPU is: whoever waits for it gives up; NULL: it never is */
     int64_t hang_ns;          /* after which a wait gives up in any case; 0: ten seconds */
     bool no_dnn, no_blas;     /* do without that library */

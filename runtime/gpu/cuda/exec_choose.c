@@ -201,7 +201,7 @@ static int choose_all(const struct mo_exec_trial *t, struct mo_exec_choices *out
         rc = try_one(t, i, &out->of[i], err);
     }
     if (!rc) rc = load_stand_ins(l, out, err);
-    if (!rc && anew) mo_exec_remember(l, &recall, out);
+    if (!rc && anew && !recall.of_another) mo_exec_remember(l, &recall, out);
     mo_exec_recall_end(l, &recall);
     return rc;
 }

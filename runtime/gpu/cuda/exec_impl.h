@@ -112,13 +112,16 @@ void mo_exec_code_free(struct mo_cuda_loaded *loaded);
 /* Whether an operation's generated kernel runs, or is at least tried beside its library's. */
 bool mo_exec_tries_kernel(const struct mo_cuda_exec *exec, const struct mo_gpu_op *op);
 
-/* exec_recall.c.  Choices for that many SMs that an earlier process made; false: there are none.  `end`
- * follows in either case. */
+/* exec_recall.c.  Choices for that many SMs that an earlier process made, or else for the nearest number of
+ * SMs within a factor of 1.5 that has some, but for the whole GPU; false: there are none.  `end` follows in
+ * either case.  A let of a new size is so ready in milliseconds while others are served, and little slower.
+ */
 struct mo_exec_record;
 struct mo_exec_recall {
     char name[MO_SHA256_HEX];
     struct mo_cuda_cache_item cached;
     const struct mo_exec_record *record; /* [n_ops] */
+    bool of_another;                     /* number of SMs */
 };
 bool mo_exec_recall_begin(const struct mo_cuda_loaded *loaded, int sms, struct mo_exec_recall *out);
 void mo_exec_recall_end(const struct mo_cuda_loaded *loaded, struct mo_exec_recall *recall);

@@ -101,15 +101,29 @@ static void name_of(const struct mo_cuda_loaded *l, int sms, char name[MO_SHA256
 }
 
 /* --- reading and writing -------------------------------------------------------------------------------- */
-bool mo_exec_recall_begin(const struct mo_cuda_loaded *l, int sms, struct mo_exec_recall *out) {
-    *out = (struct mo_exec_recall){0};
-    if (!l->exec->cache) return false;
-    name_of(l, sms, out->name);
-    if (!mo_cuda_cache_find(l->exec->cache, out->name, suffix, &out->cached)) return false;
+static bool find(const struct mo_cuda_loaded *l, int sms, struct mo_exec_recall *out) {
+    char name[MO_SHA256_HEX];
+    name_of(l, sms, name);
+    if (!mo_cuda_cache_find(l->exec->cache, name, suffix, &out->cached)) return false;
     if (out->cached.n != (size_t)l->program.n_ops * sizeof *out->record)
         mo_cuda_cache_give_back(l->exec->cache, &out->cached);
     out->record = out->cached.bytes;
     return out->record != NULL;
+}
+
+bool mo_exec_recall_begin(const struct mo_cuda_loaded *l, int sms, struct mo_exec_recall *out) {
+    const int unit = l->exec->config.unit_sms;
+    *out = (struct mo_exec_recall){0};
+    if (!l->exec->cache) return false;
+    name_of(l, sms, out->name);
+    if (find(l, sms, out)) return true;
+    if (unit < 1 || sms == l->exec->config.sms) return false;
+    out->of_another = true;
+    for (int away = unit; 2 * away <= sms; away += unit)
+        if ((2 * sms <= 3 * (sms - away) && find(l, sms - away, out)) || find(l, sms + away, out))
+            return true;
+    out->of_another = false;
+    return false;
 }
 
 void mo_exec_recall_end(const struct mo_cuda_loaded *l, struct mo_exec_recall *recall) {

@@ -23,6 +23,7 @@ static int executor(struct mo_cuda_gpu *gpu, moire_error *err) {
                                                .major = gpu->info.major,
                                                .minor = gpu->info.minor,
                                                .sms = gpu->info.sms,
+                                               .unit_sms = gpu->info.unit_sms,
                                                .lost = &gpu->lost,
                                                .hang_ns = s->config.hang_ns};
     return gpu->exec ? MOIRE_OK : mo_cuda_exec_open(&config, &gpu->exec, err);

@@ -159,6 +159,31 @@ static void the_second_process_compiles_nothing(void **state) {
     end(&b);
 }
 
+/* A let of a size that nothing is kept for takes what is kept for the nearest one, and that is not kept as
+ * its own; the whole GPU, and sizes far from all, choose for themselves. */
+static void a_new_size_takes_the_choices_of_the_nearest(void **state) {
+    struct bed b;
+    (void)state;
+    begin(&b, "resnet_like");
+    live_as(&b, &(struct exec_rig_options){.sms = 64});
+    const int first = b.records;
+    live_as(&b, &(struct exec_rig_options){.sms = 64});
+    const int kept = b.records;
+    assert_true(kept < first);
+    static const struct {
+        int sms;
+        bool tries;
+    } rows[] = {{48, false}, {72, false}, {96, false}, {40, true}, {104, true}, {132, true}, {120, false}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        live_as(&b, &(struct exec_rig_options){.sms = rows[i].sms});
+        if (rows[i].tries)
+            assert_true(b.records > kept);
+        else
+            assert_int_equal(b.records, kept);
+    }
+    end(&b);
+}
+
 /* What the machine code depends on is in its name. */
 static void other_versions_are_others(void **state) {
     struct bed b;
@@ -359,6 +384,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(two_processes_at_once),
                                        cmocka_unit_test(killed_processes_leave_nothing_wrong),
                                        cmocka_unit_test(the_second_process_compiles_nothing),
+                                       cmocka_unit_test(a_new_size_takes_the_choices_of_the_nearest),
                                        cmocka_unit_test(other_versions_are_others),
                                        cmocka_unit_test(stand_ins_are_compiled_when_they_are_needed),
                                        cmocka_unit_test(damaged_files_are_made_again),
