@@ -25,16 +25,16 @@ import steps_serve
 # name, seconds, what it needs of earlier steps ("gpu": devices found one)
 STEPS = [
     ("devices", 10, steps_device.devices, False),
-    ("contact", 20, steps_device.contact, True),
+    ("contact", 15, steps_device.contact, True),
     ("zoo", 10, steps_device.zoo, True),
-    ("outputs", 60, steps_device.outputs, True),
-    ("profile", 85, steps_profile.profile, True),
-    ("interference", 25, steps_profile.interference, True),
+    ("outputs", 85, steps_device.outputs, True),
+    ("profile", 105, steps_profile.profile, True),
+    ("interference", 30, steps_profile.interference, True),
     ("whole", 40, steps_profile.whole, True),
     ("torch", 60, steps_profile.torch, True),
     ("resize", 20, steps_serve.resize, True),
     ("process", 10, steps_device.process, True),
-    ("isolation", 55, steps_device.isolation, True),
+    ("isolation", 40, steps_device.isolation, True),
     ("serve", 140, steps_serve.serve, True),
 ]
 SERVED = ["lenet", "googlenet", "resnet50", "ssd-mobilenet", "vgg16"]
