@@ -69,6 +69,7 @@ void mo_cuda_exec_close(struct mo_cuda_exec *e) {
     if (e->has_dnn && usable) mo_cuda_dnn_close(&e->dnn);
     if (e->has_blas && usable) mo_cuda_blas_close(&e->blas);
     if (e->zeros && usable) e->cu->memory_free(e->zeros);
+    if (e->trial && usable) e->cu->memory_free(e->trial);
     if (e->stream && usable) e->cu->stream_destroy(e->stream);
     mo_cuda_cache_close(e->cache);
     mo_cuda_rtc_close(&e->rtc);

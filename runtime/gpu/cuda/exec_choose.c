@@ -206,10 +206,16 @@ static int choose_all(const struct mo_exec_trial *t, struct mo_exec_choices *out
     return rc;
 }
 
-static void close_trial(const struct mo_exec_trial *t) {
-    const struct mo_cuda_driver *cu = t->loaded->exec->cu;
-    if (!mo_exec_usable(t->loaded->exec)) return;
-    if (t->arena) cu->memory_free(t->arena);
+/* Memory to try kernels out, which stays for the next program: to give memory back waits for whatever runs on
+ * the GPU, and others are served meanwhile. */
+static unsigned trial_memory(struct mo_cuda_exec *e, size_t bytes) {
+    if (bytes <= e->trial_bytes) return 0;
+    if (e->trial) e->cu->memory_free(e->trial);
+    e->trial = 0;
+    e->trial_bytes = 0;
+    const unsigned r = e->cu->memory_alloc(&e->trial, bytes);
+    if (!r) e->trial_bytes = bytes;
+    return r;
 }
 
 static int try_out(struct mo_cuda_loaded *l, const struct mo_cuda_target *target, struct mo_exec_choices *out,
@@ -221,13 +227,13 @@ static int try_out(struct mo_cuda_loaded *l, const struct mo_cuda_target *target
                               .end = target->marks[1],
                               .sms = target->sms};
     const size_t bytes = (size_t)l->arena_bytes + 1;
-    unsigned r = cu->memory_alloc(&t.arena, bytes);
+    unsigned r = trial_memory(l->exec, bytes);
+    t.arena = l->exec->trial;
     if (!r) r = cu->fill(t.arena, 0, bytes, t.stream);
     int rc = r ? mo_cuda_error(cu, r, err, "take %.1f MB to try kernels out", (double)bytes * 1e-6)
                : choose_all(&t, out, err);
     r = mo_exec_wait(l->exec, t.stream);
     if (r) rc = mo_cuda_error(cu, r, err, "try kernels out"); /* whatever failed before, this is why */
-    close_trial(&t);
     return rc;
 }
 

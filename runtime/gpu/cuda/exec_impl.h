@@ -47,6 +47,8 @@ struct mo_cuda_exec {
     char libraries[400];
     mo_cu_stream stream; /* uploads */
     mo_cu_ptr zeros;
+    mo_cu_ptr trial; /* memory in which kernels are tried out; under `lock` */
+    size_t trial_bytes;
     struct mo_exec_weight *weights;
     struct mo_cuda_loaded *loaded;
 };
