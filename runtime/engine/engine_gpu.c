@@ -44,16 +44,11 @@ static int bucket_of(const struct mo_gpu_resident *t, int batch) {
 
 /* A new batch takes a context. */
 static struct mo_batch_context *take_context(struct mo_engine_gpu *g, struct mo_gpu_resident *t,
-                                             struct mo_gpu_host *host, struct mo_gpu_work *w,
+                                             struct mo_gpu_host *host, const struct mo_run *run,
                                              const struct mo_batch_context *before) {
-    const struct mo_run *run = &w->run;
     struct mo_queries *q = mo_sched_queries(g->device->sched);
     struct mo_batch_context *context = unused_context(host, before);
     int bucket = bucket_of(t, run->batch), n = 0;
-    if (!context)
-        snprintf(w->why, sizeof w->why, "no activations are free for a batch of %d%s", run->batch,
-                 before ? " behind another" : "");
-    if (bucket < 0) snprintf(w->why, sizeof w->why, "no program takes a batch of %d", run->batch);
     if (!context || bucket < 0) return NULL;
     for (int slot = run->query; slot >= 0; slot = q->record[slot].next_in_batch, n++) {
         context->user[n] = q->record[slot].user;
@@ -69,10 +64,7 @@ static struct mo_batch_context *take_context(struct mo_engine_gpu *g, struct mo_
 
 /* The batch that goes on; NULL unless it is whole and on its GPU. */
 static struct mo_batch_context *resume_context(struct mo_engine_gpu *g, struct mo_gpu_resident *t,
-                                               struct mo_gpu_host *host, struct mo_gpu_work *w) {
-    const struct mo_run *run = &w->run;
-    snprintf(w->why, sizeof w->why, "a batch of %d cannot go on at segment %d: its activations are gone",
-             run->batch, run->begin);
+                                               struct mo_gpu_host *host, const struct mo_run *run) {
     struct mo_queries *q = mo_sched_queries(g->device->sched);
     int at = t->context_of[run->instance];
     struct mo_batch_context *context = at >= 0 && at < 2 * host->n_contexts ? &host->context[at] : NULL;
@@ -129,7 +121,7 @@ static void start(void *self, const struct mo_run *run) {
     const struct mo_batch_context *previous =
         before && before->run.tenant == run->tenant ? before->context : NULL;
     if (!w->late)
-        w->context = run->first ? take_context(g, t, host, w, previous) : resume_context(g, t, host, w);
+        w->context = run->first ? take_context(g, t, host, run, previous) : resume_context(g, t, host, run);
     if (!w->late && !w->context) w->code = MOIRE_ELIMIT;
     if (w->context) {
         w->context->running = true;
@@ -245,11 +237,22 @@ static void done(void *ctx, int code, const char *message, const struct mo_gpu_t
     atomic_fetch_sub_explicit(&g->calls, 1, memory_order_release); /* from here on it may be gone */
 }
 
+/* Why it has none. */
+static int without_context(const struct mo_gpu_resident *t, const struct mo_gpu_work *w, moire_error *err) {
+    const struct mo_run *run = &w->run;
+    if (!run->first)
+        return mo_fail(err, w->code, "a batch of %d cannot go on at segment %d: its activations are gone",
+                       run->batch, run->begin);
+    if (bucket_of(t, run->batch) < 0)
+        return mo_fail(err, w->code, "no program takes a batch of %d", run->batch);
+    return mo_fail(err, w->code, "no activations are free for a batch of %d", run->batch);
+}
+
 /* 0: the plugin will call done(). */
 static int submit_run(struct mo_engine_gpu *g, struct mo_gpu_work *w, moire_error *err) {
     const struct mo_gpu_resident *t = &g->tenant[w->run.tenant];
     if (w->late) return MOIRE_EEXPIRED;
-    if (!w->context) return mo_fail(err, w->code, "%s", w->why);
+    if (!w->context) return without_context(t, w, err);
     if (!w->let) return mo_fail(err, MOIRE_EINTERNAL, "no let begins at unit %d", w->run.lead);
     if (!w->let->let) return mo_fail(err, w->let->code, "%s", w->let->why);
     struct mo_gpu_run run = {.let = w->let->let,

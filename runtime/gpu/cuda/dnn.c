@@ -75,16 +75,17 @@ static unsigned describe(const struct mo_cuda_dnn *dnn, const struct mo_gpu_conv
 /* The fused call, or the single ones. */
 static unsigned call(const struct mo_cuda_dnn *dnn, const struct mo_gpu_conv *c, const struct mo_dnn_plan *p,
                      const struct mo_dnn_operands *o, size_t y_bytes, mo_cu_stream stream) {
+    const struct mo_dnn_way *way = &p->list[p->chosen];
     const float one = 1, zero = 0;
-    if (p->way.fused)
-        return dnn->fused(dnn->handle, &one, p->x, at(o->x), p->w, at(o->weights), p->conv, p->way.algorithm,
-                          at(o->space), p->way.space, o->residual ? &one : &zero, p->y,
+    if (way->fused)
+        return dnn->fused(dnn->handle, &one, p->x, at(o->x), p->w, at(o->weights), p->conv, way->algorithm,
+                          at(o->space), way->space, o->residual ? &one : &zero, p->y,
                           at(o->residual ? o->residual : o->y), p->bias, at(o->bias ? o->bias : o->zeros),
                           p->act, p->y, at(o->y));
     if (o->residual && dnn->cu->copy(o->y, o->residual, y_bytes, stream)) return MO_DNN_ALLOC_FAILED;
     unsigned s =
-        dnn->forward(dnn->handle, &one, p->x, at(o->x), p->w, at(o->weights), p->conv, p->way.algorithm,
-                     at(o->space), p->way.space, o->residual ? &one : &zero, p->y, at(o->y));
+        dnn->forward(dnn->handle, &one, p->x, at(o->x), p->w, at(o->weights), p->conv, way->algorithm,
+                     at(o->space), way->space, o->residual ? &one : &zero, p->y, at(o->y));
     if (!s && o->bias) s = dnn->add(dnn->handle, &one, p->bias, at(o->bias), &one, p->y, at(o->y));
     if (!s && c->act == MO_GPU_RELU)
         s = dnn->activate(dnn->handle, p->act, &one, p->y, at(o->y), &zero, p->y, at(o->y));
@@ -106,11 +107,12 @@ static unsigned find_ways(const struct mo_cuda_dnn *dnn, const struct mo_gpu_con
         for (int fused = 1; fused >= 0 && p->n < MO_DNN_WAYS; fused--) {
             if (list[i].status || list[i].memory > space) continue;
             if (fused && (!may_fuse(c, list[i].algorithm) || (!o->bias && !o->zeros))) continue;
-            p->way = (struct mo_dnn_way){list[i].algorithm, fused, list[i].memory};
+            p->chosen = p->n;
+            p->list[p->n] = (struct mo_dnn_way){list[i].algorithm, fused, list[i].memory};
             s = call(dnn, c, p, o, y_bytes, stream);
-            if (!s) p->list[p->n++] = p->way;
+            p->n += !s;
         }
-    p->way = p->list[0];
+    p->chosen = 0;
     return p->n ? 0 : s;
 }
 
@@ -141,7 +143,8 @@ int mo_cuda_dnn_plan_as(const struct mo_cuda_dnn *dnn, const struct mo_gpu_conv 
                         moire_error *err) {
     memset(out, 0, sizeof *out);
     unsigned s = describe(dnn, c, precision, out);
-    out->way = *way;
+    out->n = 1;
+    out->list[0] = *way;
     if (!s && way->fused && !may_fuse(c, way->algorithm)) s = MO_DNN_NOT_SUPPORTED;
     if (!s) s = dnn->set_stream(dnn->handle, stream);
     if (!s) s = call(dnn, c, out, o, y_bytes(c, precision), stream);

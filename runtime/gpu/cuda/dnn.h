@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * dnn.h - convolutions by cuDNN 9, declared without its headers.
  *
- * The fused call (bias, residual, activation in one kernel) where cuDNN has an algorithm for it, else its
- * single calls.  A plan is the algorithm and the descriptors of one convolution; it holds no addresses. */
+ * By the fused call (bias, residual, activation in one kernel) or by single calls, whichever is faster.  A
+ * plan is the algorithm and the descriptors of one convolution; it holds no addresses. */
 #ifndef MO_CUDA_DNN_H
 #define MO_CUDA_DNN_H
 #include "runtime/gpu/cuda/driver.h"
@@ -117,9 +117,9 @@ struct mo_dnn_plan {
     mo_dnn_filter w;
     mo_dnn_convolution conv;
     mo_dnn_activation act;
-    struct mo_dnn_way way; /* how it is done */
-    int n;                 /* ways that run, of which the fastest is to be found */
+    int n; /* ways that run, the one that should be fastest first */
     struct mo_dnn_way list[MO_DNN_WAYS];
+    int chosen;
 };
 
 /* Device addresses of one run; residual 0: none; bias 0: none (the fused call then reads `zeros`). */

@@ -95,18 +95,20 @@ static double time_of(const struct mo_exec_trial *t, const struct mo_exec_choice
     return best;
 }
 
-/* Of what cuDNN can do. */
-static int fastest_way(const struct mo_exec_trial *t, struct mo_exec_choice *choice, int index) {
+/* Chooses the fastest of what the library can do; false: nothing of it runs. */
+static bool choose_fastest(const struct mo_exec_trial *t, struct mo_exec_choice *choice, int index) {
+    const bool dnn = choice->way == MO_EXEC_DNN;
     double best = -1;
-    int chosen = 0;
-    for (int i = 0; i < choice->dnn.n; i++) {
-        choice->dnn.way = choice->dnn.list[i];
+    int chosen = -1;
+    for (int i = 0, n = dnn ? choice->dnn.n : choice->blas.n; i < n; i++) {
+        *(dnn ? &choice->dnn.chosen : &choice->blas.chosen) = i;
         const double ms = time_of(t, choice, index);
         if (ms < 0 || (best >= 0 && ms >= best)) continue;
         best = ms;
         chosen = i;
     }
-    return chosen;
+    *(dnn ? &choice->dnn.chosen : &choice->blas.chosen) = chosen < 0 ? 0 : chosen;
+    return chosen >= 0;
 }
 
 static int choose_conv(const struct mo_exec_trial *t, int index, struct mo_exec_choice *choice,
@@ -118,7 +120,7 @@ static int choose_conv(const struct mo_exec_trial *t, int index, struct mo_exec_
                               &choice->dnn, err);
     if (rc) return rc;
     choice->way = MO_EXEC_DNN;
-    if (choice->dnn.n > 1) choice->dnn.way = choice->dnn.list[fastest_way(t, choice, index)];
+    if (choice->dnn.n > 1) (void)choose_fastest(t, choice, index); /* each has run already */
     if (!mo_exec_tries_kernel(l->exec, &l->program.ops[index])) return MOIRE_OK;
     const struct mo_exec_choice kernel = {.way = MO_EXEC_KERNEL};
     const double library = time_of(t, choice, index), own = time_of(t, &kernel, index);
@@ -131,21 +133,11 @@ static int choose_conv(const struct mo_exec_trial *t, int index, struct mo_exec_
 static int choose_gemm(const struct mo_exec_trial *t, int index, struct mo_exec_choice *choice,
                        moire_error *err) {
     struct mo_cuda_loaded *l = t->loaded;
-    double best = -1;
     int rc = mo_cuda_blas_plan(&l->exec->blas, &l->program.ops[index].gemm, l->program.precision, t->sms,
                                mo_exec_space(l->exec), &choice->blas, err);
     if (rc) return rc;
     choice->way = MO_EXEC_BLAS;
-    int chosen = -1;
-    for (int i = 0; i < choice->blas.n; i++) {
-        choice->blas.chosen = i;
-        double ms = time_of(t, choice, index);
-        if (ms < 0 || (best >= 0 && ms >= best)) continue;
-        best = ms;
-        chosen = i;
-    }
-    choice->blas.chosen = chosen < 0 ? 0 : chosen;
-    if (chosen >= 0) return MOIRE_OK;
+    if (choose_fastest(t, choice, index)) return MOIRE_OK;
     mo_cuda_blas_plan_free(&l->exec->blas, &choice->blas);
     *choice = (struct mo_exec_choice){.way = MO_EXEC_KERNEL};
     return mo_fail(err, MOIRE_EUNSUPPORTED, "no algorithm of cuBLASLt runs");

@@ -104,8 +104,8 @@ static void tell(const struct mo_cuda_loaded *l, const struct mo_exec_choices *c
     if (choosing + capturing < 1000000) return;
     for (int i = 0; i < l->program.n_ops; i++) {
         const struct mo_exec_choice *c = &choices->of[i];
-        fused += c->way == MO_EXEC_DNN && c->dnn.way.fused;
-        single += c->way == MO_EXEC_DNN && !c->dnn.way.fused;
+        fused += c->way == MO_EXEC_DNN && c->dnn.list[c->dnn.chosen].fused;
+        single += c->way == MO_EXEC_DNN && !c->dnn.list[c->dnn.chosen].fused;
         blas += c->way == MO_EXEC_BLAS;
         own += c->way == MO_EXEC_KERNEL && l->program.ops[i].kind != MO_GPU_KERNEL;
     }

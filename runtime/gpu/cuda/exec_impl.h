@@ -47,7 +47,7 @@ struct mo_cuda_exec {
     char libraries[400];
     mo_cu_stream stream; /* uploads */
     mo_cu_ptr zeros;
-    mo_cu_ptr trial; /* memory in which kernels are tried out; under `lock` */
+    mo_cu_ptr trial; /* memory in which kernels are tried out, of no program's bytes; under `lock` */
     size_t trial_bytes;
     struct mo_exec_weight *weights;
     struct mo_cuda_loaded *loaded;
@@ -73,8 +73,8 @@ struct mo_exec_graphs {
     struct mo_exec_graphs *next;
     uint32_t place;
     int instance;
-    mo_cu_graph_exec
-        segment[]; /* one each, and behind them the whole program where it has several; NULL: not yet */
+    /* one each, and behind them the whole program where it has several; NULL: not yet */
+    mo_cu_graph_exec segment[];
 };
 
 struct mo_cuda_loaded {
@@ -116,8 +116,7 @@ bool mo_exec_tries_kernel(const struct mo_cuda_exec *exec, const struct mo_gpu_o
 
 /* exec_recall.c.  Choices for that many SMs that an earlier process made, or else for the nearest number of
  * SMs within a factor of 1.5 that has some, but for the whole GPU; false: there are none.  `end` follows in
- * either case.  A let of a new size is so ready in milliseconds while others are served, and little slower.
- */
+ * either case.  That way a let of a new size is ready in milliseconds while others are served. */
 struct mo_exec_record;
 struct mo_exec_recall {
     char name[MO_SHA256_HEX];

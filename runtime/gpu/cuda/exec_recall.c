@@ -133,9 +133,10 @@ void mo_exec_recall_end(const struct mo_cuda_loaded *l, struct mo_exec_recall *r
 static struct mo_exec_record record_of(const struct mo_exec_choice *c) {
     struct mo_exec_record r = {.way = c->way};
     if (c->way == MO_EXEC_DNN) {
-        r.algorithm = c->dnn.way.algorithm;
-        r.fused = c->dnn.way.fused;
-        r.space = c->dnn.way.space;
+        const struct mo_dnn_way *way = &c->dnn.list[c->dnn.chosen];
+        r.algorithm = way->algorithm;
+        r.fused = way->fused;
+        r.space = way->space;
     }
     if (c->way == MO_EXEC_BLAS) r.blas = c->blas.list[c->blas.chosen].algorithm;
     return r;

@@ -1,31 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * test_gpu_programs.c - a model lowered once for every batch: all are cut at the same layers. */
-#define _GNU_SOURCE
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-#include <stdlib.h>
-#include <unistd.h>
-#include "models/zoo.h"
 #include "runtime/serve/gpu.h"
-
-static char folder[] = "/tmp/moire-gpu-programs-XXXXXX";
-static char model[512];
-
-static int make_model(void **state) {
-    (void)state;
-    struct mo_env env = mo_env_default();
-    if (!mkdtemp(folder)) return -1;
-    return mo_zoo_path(&env, "lenet", folder, model, sizeof model, NULL);
-}
-
-static int remove_model(void **state) {
-    (void)state;
-    unlink(model);
-    return rmdir(folder);
-}
+#include "tests/unit/sched/serve_bed.h"
 
 /* However many segments: a model takes the same batches, whose programs are cut at the same layers. */
 static void batches_are_cut_alike(void **state) {
@@ -35,7 +11,7 @@ static void batches_are_cut_alike(void **state) {
         struct mo_gpu_programs p;
         moire_error err = {0};
         const struct mo_gpu_programs_request request = {
-            .path = model, .max_batch = 16, .options = {.model = 1, .max_segments = most}};
+            .path = serve_model(), .max_batch = 16, .options = {.model = 1, .max_segments = most}};
         if (mo_gpu_programs_make(&env, &request, &p, &err)) fail_msg("%s", err.message);
         assert_int_equal(p.n, 5); /* 1, 2, 4, 8, 16 */
         for (int i = 1; i < p.n; i++) {
@@ -51,5 +27,5 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_are_cut_alike),
     };
-    return cmocka_run_group_tests(tests, make_model, remove_model);
+    return cmocka_run_group_tests(tests, serve_setup, serve_teardown);
 }

@@ -77,7 +77,7 @@ static double together(struct contact *c, struct contact_let *lets, int n) {
     return r ? -1 : contact_ms() - begin;
 }
 
-/* Lets of one group each, side by side, where `open` contexts exist. */
+/* Lets of one group each, side by side. */
 static void side_by_side(struct contact *c, int n) {
     struct contact_let lets[CONTACT_GROUPS] = {{0}};
     unsigned r = 0;
@@ -96,7 +96,7 @@ static void side_by_side(struct contact *c, int n) {
         contact_let_close(c, &lets[i]);
 }
 
-/* Two lets over the same SMs share them; two streams of one let do, too. */
+/* Two lets over the same SMs share them. */
 static void on_top(struct contact *c) {
     struct contact_let lets[2] = {{0}};
     unsigned r = contact_let_open(c, 0, 2, &lets[0]);
@@ -133,15 +133,16 @@ static unsigned capture(struct contact *c, const struct contact_let *let, int n,
     return r ? r : cu->graph_upload(*out, let->stream);
 }
 
-/* A graph captured on one let, launched there and on another: on which SMs it ran. */
-static void replay(struct contact *c, mo_cu_graph_exec graph, const struct contact_let *on, int first, int n,
+/* A graph captured on one let, launched there and on another: on which SMs it ran.  most: SMs that it may
+ * have run on; 0 = any. */
+static void replay(struct contact *c, mo_cu_graph_exec graph, const struct contact_let *on, int most,
                    const char *what) {
     char text[TEXT] = "";
     unsigned r = contact_clear(c, on->stream);
     if (!r) r = c->cu.graph_launch(graph, on->stream);
     if (!r) r = contact_wait(c, on->stream);
     const int seen = r ? -1 : contact_seen(c, text, sizeof text);
-    contact_row(c, first < 0 ? -1 : !r && seen > 0 && seen <= n, what, "%s; %d SMs: %s", contact_name(c, r),
+    contact_row(c, most ? !r && seen > 0 && seen <= most : -1, what, "%s; %d SMs: %s", contact_name(c, r),
                 seen, text);
 }
 
@@ -156,8 +157,8 @@ void contact_graphs(struct contact *c) {
     contact_row(c, !r, "captured on a let, the primary context current", "%s; %d kernels in %.2f ms",
                 contact_name(c, r), NODES, contact_ms() - begin);
     if (r) return;
-    replay(c, graph, &lets[0], 0, (int)lets[0].sms, "replayed on its let");
-    replay(c, graph, &lets[1], -1, 0, "replayed on another let");
+    replay(c, graph, &lets[0], (int)lets[0].sms, "replayed on its let");
+    replay(c, graph, &lets[1], 0, "replayed on another let");
     double took = 0;
     for (int i = 0; i < LAUNCHES && !r; i++) {
         const double at = contact_ms();

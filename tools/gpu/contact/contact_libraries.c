@@ -180,8 +180,8 @@ static void one_convolution(struct contact *c, struct convolution *v, int64_t ch
                 r    ? contact_name(c, r)
                 : rc ? err.message
                      : "ok",
-                v->plan.way.algorithm, v->plan.way.fused ? "one fused call" : "single calls",
-                (double)v->plan.way.space / 1048576, contact_ms() - begin);
+                v->plan.list[0].algorithm, v->plan.list[0].fused ? "one fused call" : "single calls",
+                (double)v->plan.list[0].space / 1048576, contact_ms() - begin);
     contact_let_close(c, &let);
     if (rc) return;
     const struct work w = {c, what, convolution, v, 18.0 * (double)(channels * channels * size * size)};
