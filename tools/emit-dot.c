@@ -69,23 +69,3 @@ void mo_emit_wide_loops(FILE *out, const struct mo_mac *m, int steps) {
     mo_mac_channels(out, &wide, 16, steps, ~0ull);
     fputs("        }\n        xo += a->x_outer; wo += a->w_outer;\n    }\n", out);
 }
-
-void mo_emit_pack(FILE *out, const struct mo_mac *m) {
-    int vectors = m->isa->vectors, pixels = 4 / vectors;
-    fputs("    if (a->pack) {\n"
-          "        const char *f = (const char *)a->factor, *s = (const char *)a->shift;\n",
-          out);
-    for (int b = 0; b < m->blocks; b++)
-        for (int row = 0; row < m->rows; row++)
-            for (int col = 0; col < m->cols; col += pixels) {
-                int n = m->cols - col < pixels ? m->cols - col : pixels;
-                fprintf(out, "        pack(y + %d * a->y_block + %d * a->y_row + %d", b, row, col * 16);
-                for (int k = 0; k < 4; k++) {
-                    int r = b * vectors + k % vectors, pixel = k / vectors < n ? k / vectors : 0;
-                    fprintf(out, ", whole(a%d_%d, f + %d, s + %d)", r, row * m->cols + col + pixel,
-                            r * m->isa->lanes * 4, r * m->isa->lanes * 4);
-                }
-                fprintf(out, ", a->pack, %d);\n", n);
-            }
-    fputs("    } else {\n", out);
-}

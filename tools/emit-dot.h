@@ -12,7 +12,4 @@ void mo_emit_columns(FILE *out, const struct mo_mac *m);
 /* All taps of a tile whose pixels are made int16 first, `steps` pairs of channels a tap: those of the next
  * tap while this one's are multiplied.  Behind the last tap some that were read before are read again. */
 void mo_emit_wide_loops(FILE *out, const struct mo_mac *m, int steps);
-/* "if (a->pack) {": bytes of every accumulator, four of them a time, and "} else {".  Their place is four
- * times as dense as that of sums. */
-void mo_emit_pack(FILE *out, const struct mo_mac *m);
 #endif

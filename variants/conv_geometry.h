@@ -35,7 +35,8 @@ bool mo_qconv_shapes(const struct mo_node *node, struct mo_conv *out);
 bool mo_qmatmul_shapes(struct mo_conv *out);
 
 /* Packs the constant weights and bias of a Conv, MatMul or Gemm.  The arrays are 64-byte aligned, belong to
- * the region and are zero beyond the layer's channels; the bias covers every block of 16 outputs. */
+ * the region and are zero beyond the layer's channels; the bias covers every block of 16 outputs.  Of a
+ * moire.QConv or QMatMul the bias is what its int32 sums start from: see mo_pack_small_start(). */
 int mo_pack_weights(enum mo_packing packing, const struct mo_graph *graph, const struct mo_node *node,
                     struct mo_region *region, const void **weights, const float **bias, moire_error *err);
 /* Bytes of the packed weights, without packing; -1: this layer cannot be packed so. */
@@ -49,6 +50,14 @@ void mo_pack_filter(enum mo_packing packing, const struct mo_conv *conv, float *
  * channel's weights, or in float32 by another packing (*sums NULL).  Memory as above. */
 int mo_pack_small(enum mo_packing packing, const struct mo_graph *graph, const struct mo_node *node,
                   struct mo_region *region, const void **weights, const int32_t **sums, moire_error *err);
+/* Bytes of that, with the sums; -1: the layer cannot be packed so. */
+int64_t mo_pack_small_bytes(enum mo_packing packing, const struct mo_graph *graph,
+                            const struct mo_node *node);
+/* The same with what sums of products start from, int32 by output channel: minus the zero point of x times
+ * the sum of the channel's weights. */
+int mo_pack_small_start(enum mo_packing packing, const struct mo_graph *graph, const struct mo_node *node,
+                        struct mo_region *region, const void **weights, const float **start,
+                        moire_error *err);
 /* Pads of one axis by SAME_*: what makes `out` windows of size k, stride s and dilation d cover `in` (or the
  * reverse when transposed); the odd one lies behind when `upper`. */
 void mo_same_pads(int64_t in, int64_t out, int64_t k, int64_t s, int64_t d, bool upper, int64_t *before,

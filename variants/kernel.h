@@ -22,7 +22,7 @@ struct mo_kargs {
     const float *bias;    /* padded to the packing's channel count; never NULL for conv/GEMM */
     const void *residual; /* = in[fuse.residual], or NULL */
     int64_t residual_image;
-    const void *params; /* what bind() prepared; NULL for specialised kernels */
+    const void *params; /* what bind() prepared; of compiled kernels, see struct mo_step.compiled_params */
 };
 
 /* Runs units [begin, end).  scratch: 64-byte aligned, step->scratch_bytes, private to the caller. */
@@ -91,6 +91,8 @@ struct mo_step {
     const char *kernel; /* name for inspect, profiles and traces */
     const char *kind;   /* "specialised", "generic", "reference", "view" */
     const void *params;
+    const void *compiled_params; /* params of a compiled kernel in its place: NULL, or of 8-bit numbers a
+                                    struct mo_small_args (variants/small_args.h) */
     enum mo_packing packing;
     const void *weights;
     const float *bias;
@@ -150,7 +152,7 @@ int mo_bind_generic(const struct mo_binder *binder, const struct mo_node *node, 
                     moire_error *err);
 
 /* Bumped whenever emitted code changes; part of the store's key. */
-#define MO_GENERATOR_VERSION 22
+#define MO_GENERATOR_VERSION 23
 
 /* What an emitted shared object exports as `const struct mo_variant mo_variant`. */
 struct mo_variant {

@@ -134,18 +134,57 @@ static void pack_matrix(const struct mo_conv *c, char *out, int32_t *sums) {
     mo_matrix_pack(&shape, c, &filter, out, sums);
 }
 
+/* Blocks of output channels. */
+static int64_t blocks_of(const struct mo_conv *c) {
+    return c->depthwise ? (c->o + 15) / 16 : c->groups * c->ocb;
+}
+
+/* Bytes of the weights as whole numbers, without their sums; -1: the packing is none of these, or the layer
+ * does not fit it. */
+static int64_t whole_bytes(enum mo_packing packing, const struct mo_conv *c) {
+    struct mo_matrix_shape shape;
+    if (packing != MO_PACK_MATRIX_BYTES) return product_bytes(form_of(packing), c);
+    return matrix_shape_of(c, &shape) ? mo_matrix_weight_bytes(&shape, c) : -1;
+}
+
+static int64_t packed_bytes(enum mo_packing packing, const struct mo_conv *c) {
+    const int64_t products = whole_bytes(packing, c),
+                  floats = products < 0 ? mo_filter_floats(packing, c) : 0;
+    return floats < 0 ? -1 : products < 0 ? 4 * floats : products + blocks_of(c) * 64;
+}
+
+int64_t mo_pack_small_bytes(enum mo_packing packing, const struct mo_graph *graph,
+                            const struct mo_node *node) {
+    struct mo_conv c;
+    struct mo_qconv q;
+    return mo_qconv_geometry(graph, node, &c, &q) ? packed_bytes(packing, &c) : -1;
+}
+
+int mo_pack_small_start(enum mo_packing packing, const struct mo_graph *graph, const struct mo_node *node,
+                        struct mo_region *region, const void **weights, const float **start,
+                        moire_error *err) {
+    struct mo_conv c;
+    struct mo_qconv q;
+    const int32_t *sums;
+    int rc = mo_pack_small(packing, graph, node, region, weights, &sums, err);
+    if (rc || !mo_qconv_geometry(graph, node, &c, &q)) return rc;
+    int32_t *from = mo_region_array(region, (size_t)blocks_of(&c) * 16, sizeof *from);
+    if (!from) return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory for packed weights", node->name);
+    for (int64_t i = 0; sums && i < blocks_of(&c) * 16; i++)
+        from[i] = -q.x_zero * sums[i];
+    *start = (const float *)from; /* zero is the same in both types */
+    return MOIRE_OK;
+}
+
 int mo_pack_small(enum mo_packing packing, const struct mo_graph *graph, const struct mo_node *node,
                   struct mo_region *region, const void **weights, const int32_t **sums, moire_error *err) {
     struct mo_conv c;
     struct mo_qconv q;
-    struct mo_matrix_shape shape;
     if (!mo_qconv_geometry(graph, node, &c, &q))
         return mo_fail(err, MOIRE_EINTERNAL, "node '%s' (%s) is no QConv", node->name, node->op_type);
     const struct form *form = form_of(packing);
-    const bool matrix = packing == MO_PACK_MATRIX_BYTES && matrix_shape_of(&c, &shape);
-    int64_t products = matrix ? mo_matrix_weight_bytes(&shape, &c) : product_bytes(form, &c),
-            blocks = c.depthwise ? (c.o + 15) / 16 : c.groups * c.ocb;
-    int64_t bytes = products >= 0 ? products + blocks * 64 : 4 * mo_filter_floats(packing, &c);
+    const int64_t products = whole_bytes(packing, &c), bytes = packed_bytes(packing, &c);
+    const bool matrix = packing == MO_PACK_MATRIX_BYTES;
     if (bytes < 0)
         return mo_fail(err, MOIRE_EUNSUPPORTED, "node '%s' (%s): weights do not fit packing %d", node->name,
                        node->op_type, (int)packing);
@@ -160,6 +199,6 @@ int mo_pack_small(enum mo_packing packing, const struct mo_graph *graph, const s
     else if (!filled && products >= 0)
         (form->wino ? pack_winograd : c.depthwise ? pack_depthwise : pack_dot)(&c, form, w, own);
     *weights = w;
-    *sums = products >= 0 ? own : NULL;
+    *sums = products >= 0 && !mo_packed_is_absent(w) ? own : NULL; /* absent: a compiled kernel packs anew */
     return MOIRE_OK;
 }

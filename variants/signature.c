@@ -11,6 +11,7 @@
  *
  *   gemm:f32:i2:m8:k16:n16:none:plain>plain           two images of 8 rows, one of the tensors is a slice
  *   gemm:f32:m16:k16:n5:x48:none:plain>plain          rows of the left operand begin 48 floats apart
+ *   conv:u8>i8:n1:c64:...:g1:fill:c16>c16             of 8-bit numbers; pads hold a zero point that is not 0
  *
  * Where a tensor lies is the business of mo_kargs, but for the rows of a product, whose strides kernels have
  * built in (matmul_rows.h).  A layer that could go by Winograd's or Strassen's algorithm but must not
@@ -122,6 +123,24 @@ static bool conv_signature(const struct mo_graph *graph, const struct mo_node *n
     return true;
 }
 
+/* Bytes in; out bytes or floats.  Activation and numbers are in mo_kargs.params (small_args.h). */
+static bool qconv_signature(const struct mo_graph *graph, const struct mo_node *node, struct mo_text *t) {
+    struct mo_conv c;
+    struct mo_qconv q;
+    if (!mo_qconv_geometry(graph, node, &c, &q) || c.rows || c.x_zero) return false;
+    const char *to = q.to == MOIRE_U8 ? "u8" : q.to == MOIRE_I8 ? "i8" : q.to == MOIRE_F32 ? "f32" : NULL;
+    if (!to) return false;
+    const int64_t groups = c.groups * c.merge;
+    mo_text_put(t, "conv:u8>%s:n%lld:c%lld:h%lld:w%lld:o%lld:k%lldx%lld", to, (long long)c.n, (long long)c.c,
+                (long long)c.h, (long long)c.w, (long long)c.o, (long long)c.kh, (long long)c.kw);
+    mo_text_put(t, ":s%lldx%lld:p%lld,%lld,%lld,%lld:d%lldx%lld:g%lld", (long long)c.sh, (long long)c.sw,
+                (long long)c.pt, (long long)c.pl, (long long)c.pb, (long long)c.pr, (long long)c.dh,
+                (long long)c.dw, (long long)groups);
+    if (q.x_zero && c.pt + c.pl + c.pb + c.pr) mo_text_put(t, ":fill");
+    mo_text_put(t, ":%s>%s", layout_names[c.x->layout], layout_names[c.y->layout]);
+    return true;
+}
+
 /* Images where slices keep them apart, row strides where these are not the rows' own lengths.  A residual is
  * walked with the strides of the result. */
 static bool put_rows(struct mo_text *t, const struct mo_product *p, int64_t k, int64_t n) {
@@ -164,6 +183,7 @@ bool mo_layer_signature(const struct mo_graph *graph, const struct mo_node *node
     if (node->n_in < 2 || node->n_out < 1 || (node->domain[0] && !ours)) return false;
     bool ok = false;
     if (!strcmp(node->op_type, "Conv") && !ours) ok = conv_signature(graph, node, &t);
+    if (!strcmp(node->op_type, "QConv") && ours) ok = qconv_signature(graph, node, &t);
     if (!strcmp(node->op_type, "MatMul") || (!strcmp(node->op_type, "Gemm") && !ours))
         ok = gemm_signature(graph, node, &t);
     if (!ok || t.cut) out[0] = 0;

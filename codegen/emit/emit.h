@@ -38,6 +38,8 @@ const struct mo_emit_isa *mo_emit_isa_halves(enum mo_isa isa);
  * four pixels of 16 channels each, by mac_load(), or where a block is several vectors by columns(), of the
  * channels of one.  With `pairs` it is two instead of four, of pixels that widen() made int16. */
 const struct mo_emit_isa *mo_emit_isa_dot(const char *name);
+/* The same by number; NULL: MO_DOT_NONE. */
+const struct mo_emit_isa *mo_emit_isa_of_dot(enum mo_dot dot);
 
 /* Types, loads, stores, and the arithmetic of the set; without what mo_emit_prelude() adds for floats. */
 void mo_emit_vectors(FILE *out, const struct mo_emit_isa *isa);
@@ -58,6 +60,8 @@ bool mo_emit_act_needs_exp(enum mo_act act);
 void mo_emit_own(FILE *out, const struct mo_emit_isa *isa);
 /* struct mo_kargs and struct mo_variant as text, the same layout as variants/kernel.h. */
 void mo_emit_abi(FILE *out);
+/* struct mo_small_args and struct mo_tile_pack likewise (variants/small_args.h). */
+void mo_emit_small_abi(FILE *out);
 /* gate_rows(to, from, factors, n): n rows of 16 weights, each times its factor. */
 void mo_emit_gate(FILE *out, const struct mo_emit_isa *isa);
 /* A float as an exact C constant. */
@@ -73,6 +77,7 @@ struct mo_mac {
     bool fold;         /* pixels are broadcast by the FMA itself; needs isa->folds */
     int used;          /* channels of the last block that exist; 0 = all 16: no FMA is spent on the others */
     bool vector_x;     /* depthwise: a pixel is a vector, not a broadcast scalar */
+    bool fills;        /* pixels outside the image are the vector z_: no step leaves them out */
 };
 int mo_mac_vectors(const struct mo_mac *m);
 /* The first ones, which take FMAs: those after them are padding and keep their start values. */
@@ -90,6 +95,10 @@ void mo_mac_zero(FILE *out, const struct mo_mac *m, int indent);
  * x `apart`, accumulators at zero; then these to m, 64 bytes a pixel, blocks `apart`. */
 void mo_mac_open_product(FILE *out, const struct mo_mac *m, int64_t apart);
 void mo_mac_close_product(FILE *out, const struct mo_mac *m, int64_t apart);
+/* "if (a->pack) {": bytes of every accumulator of a set of bytes, four of them a time, and "} else {".  `a`
+ * points to what has factor, shift and pack; their places are y, blocks and rows of it so far apart (text),
+ * pixels 16 bytes. */
+void mo_mac_pack(FILE *out, const struct mo_mac *m, const char *y_block, const char *y_row);
 /* One step: weights of every block b from `q<b> + woff`, pixels of row i from `x<i> + xoff`; only pixels t
  * whose bit is set in `mask`. */
 void mo_mac_step(FILE *out, const struct mo_mac *m, int indent, long woff, long xoff, uint64_t mask);

@@ -109,13 +109,17 @@ static void step_fold(FILE *out, const struct mo_mac *m, int indent, long xoff, 
 
 static void step_broadcast(FILE *out, const struct mo_mac *m, int indent, long xoff, uint64_t mask) {
     for (int t = 0; t < m->rows * m->cols; t++) {
-        if (!(mask >> t & 1)) continue;
-        fprintf(out, "%*sx_ = broadcast(", indent, "");
-        emit_pixel(out, m, t, xoff);
-        fputs(");", out);
+        const bool inside = mask >> t & 1;
+        if (!inside && !m->fills) continue;
+        fprintf(out, "%*s", indent, "");
+        if (inside) {
+            fputs("x_ = broadcast(", out);
+            emit_pixel(out, m, t, xoff);
+            fputs(");", out);
+        }
         for (int r = 0; r < mo_mac_active(m); r++)
-            fprintf(out, " a%d_%d = mac%s(a%d_%d, w%d, x_);", r, t, width_of(m, r) == HALF ? "_half" : "", r,
-                    t, r);
+            fprintf(out, " a%d_%d = mac%s(a%d_%d, w%d, %s);", r, t, width_of(m, r) == HALF ? "_half" : "", r,
+                    t, r, inside ? "x_" : "z_");
         fputc('\n', out);
     }
 }

@@ -153,6 +153,45 @@ static void emit_pairs(FILE *out, const struct mo_emit_isa *isa) {
     emit_pack(out, isa);
 }
 
+void mo_emit_small_abi(FILE *out) {
+    fputs("struct mo_tile_pack {\n    short zero[32];\n    unsigned char lo[64], hi[64];\n};\n"
+          "struct mo_small_args {\n"
+          "    const float *factor, *shift;\n"
+          "    const struct mo_tile_pack *pack;\n"
+          "    const void *requant;\n"
+          "    void (*requantize)(const void *, const void *, const float *, const float *,\n"
+          "                       __INT64_TYPE__, char *, __INT64_TYPE__);\n"
+          "    unsigned char zero[64];\n"
+          "};\n",
+          out);
+}
+
+void mo_mac_pack(FILE *out, const struct mo_mac *m, const char *y_block, const char *y_row) {
+    int vectors = m->isa->vectors, pixels = 4 / vectors;
+    fputs("    if (a->pack) {\n"
+          "        const char *f = (const char *)a->factor, *s = (const char *)a->shift;\n",
+          out);
+    for (int b = 0; b < m->blocks; b++)
+        for (int row = 0; row < m->rows; row++)
+            for (int col = 0; col < m->cols; col += pixels) {
+                int n = m->cols - col < pixels ? m->cols - col : pixels;
+                fprintf(out, "        pack(y + %d * %s + %d * %s + %d", b, y_block, row, y_row, col * 16);
+                for (int k = 0; k < 4; k++) {
+                    int r = b * vectors + k % vectors, pixel = k / vectors < n ? k / vectors : 0;
+                    fprintf(out, ", whole(a%d_%d, f + %d, s + %d)", r, row * m->cols + col + pixel,
+                            r * m->isa->lanes * 4, r * m->isa->lanes * 4);
+                }
+                fprintf(out, ", a->pack, %d);\n", n);
+            }
+    fputs("    } else {\n", out);
+}
+
+const struct mo_emit_isa *mo_emit_isa_of_dot(enum mo_dot dot) {
+    static const char *const names[MO_DOT_COUNT] = {
+        [MO_DOT_AVX512_VNNI] = "avx512vnni", [MO_DOT_AVX_VNNI] = "avxvnni", [MO_DOT_AVX2] = "avx2pairs"};
+    return names[dot] ? mo_emit_isa_dot(names[dot]) : NULL;
+}
+
 const struct mo_emit_isa *mo_emit_isa_dot(const char *name) {
     static const struct mo_emit_isa sets[] = {{.name = "avx512vnni",
                                                .lanes = 16,

@@ -3,7 +3,7 @@
 #include "codegen/family/walk.h"
 
 static bool takes(const struct mo_problem *p) {
-    return p->groups > 1 && p->groups == p->c && p->groups == p->o && p->in_layout == MO_C16 &&
+    return !p->dot && p->groups > 1 && p->groups == p->c && p->groups == p->o && p->in_layout == MO_C16 &&
            p->out_layout == MO_C16;
 }
 

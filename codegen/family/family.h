@@ -21,8 +21,11 @@ struct mo_problem {
     int groups;
     struct mo_fuse fuse; /* residual >= 0 means: there is one, in C16 layout; gated: 1x1, all of it in C16 */
     enum mo_layout in_layout, out_layout;
-    bool exact; /* of the graph: no point whose algorithm only approximates the sum of products */
-    int cores;  /* that the layer may get, 0 = 1: points that cannot feed them get company that can */
+    bool exact;      /* of the graph: no point whose algorithm only approximates the sum of products */
+    int cores;       /* that the layer may get, 0 = 1: points that cannot feed them get company that can */
+    enum mo_dot dot; /* of 8-bit numbers (moire.QConv): what multiplies them; MO_DOT_NONE: of floats */
+    moire_dtype to;  /* their output */
+    bool fills;      /* their pads hold a zero point that is not 0 */
 };
 
 enum { MO_KNOBS = 10, MO_MAX_POINTS = 64 };
@@ -66,4 +69,7 @@ const struct mo_emit_family *const *mo_emit_families(void); /* NULL-terminated *
 /* Fills a problem from a layer of a graph whose layouts are final; false when no family could take it. */
 bool mo_problem_from_node(const struct mo_graph *graph, const struct mo_node *node, enum mo_isa isa,
                           struct mo_problem *out);
+/* A matrix unit multiplies the layer's 8-bit numbers: built-in kernels on it are several times as fast as
+ * what families emit. */
+bool mo_problem_on_unit(const struct mo_problem *problem, enum mo_units units);
 #endif

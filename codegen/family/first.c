@@ -3,7 +3,7 @@
 #include "codegen/family/walk.h"
 
 static bool takes(const struct mo_problem *p) {
-    return p->groups == 1 && p->c <= 8 && p->in_layout == MO_PLAIN && p->out_layout == MO_C16;
+    return !p->dot && p->groups == 1 && p->c <= 8 && p->in_layout == MO_PLAIN && p->out_layout == MO_C16;
 }
 
 static int points(const struct mo_problem *p, struct mo_point *out, int cap) {

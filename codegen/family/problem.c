@@ -4,18 +4,36 @@
 #include "codegen/family/family.h"
 #include "variants/conv_geometry.h"
 #include "variants/matmul_rows.h"
+#include "variants/matrix/matrix.h"
+
+static void set_geometry(const struct mo_conv *c, struct mo_problem *p) {
+    p->n = c->n, p->c = c->c, p->h = c->h, p->w = c->w, p->o = c->o, p->oh = c->oh, p->ow = c->ow;
+    p->kh = (int)c->kh, p->kw = (int)c->kw, p->sh = (int)c->sh, p->sw = (int)c->sw, p->dh = (int)c->dh,
+    p->dw = (int)c->dw;
+    p->pt = (int)c->pt, p->pl = (int)c->pl, p->pb = (int)c->pb, p->pr = (int)c->pr;
+    p->groups = c->depthwise ? (int)c->c : (int)c->groups;
+    p->in_layout = c->x->layout, p->out_layout = c->y->layout;
+}
 
 static bool conv_problem(const struct mo_graph *graph, const struct mo_node *node, struct mo_problem *p) {
     struct mo_conv c;
     if (!mo_conv_read(graph, node, &c)) return false;
-    p->n = c.n, p->c = c.c, p->h = c.h, p->w = c.w, p->o = c.o, p->oh = c.oh, p->ow = c.ow;
-    p->kh = (int)c.kh, p->kw = (int)c.kw, p->sh = (int)c.sh, p->sw = (int)c.sw, p->dh = (int)c.dh,
-    p->dw = (int)c.dw;
-    p->pt = (int)c.pt, p->pl = (int)c.pl, p->pb = (int)c.pb, p->pr = (int)c.pr;
-    p->groups = c.depthwise ? (int)c.c : (int)c.groups;
-    p->in_layout = c.x->layout, p->out_layout = c.y->layout;
+    set_geometry(&c, p);
     if (c.gate && (c.gate->layout != MO_C16 || p->in_layout != MO_C16)) return false;
     return p->out_layout == MO_C16 && (!c.residual || c.residual->layout == MO_C16);
+}
+
+/* By sets that multiply bytes as they are. */
+static bool qconv_problem(const struct mo_graph *graph, const struct mo_node *node, struct mo_problem *p) {
+    struct mo_conv c;
+    struct mo_qconv q;
+    p->dot = mo_isa_dot(p->isa);
+    if (p->dot != MO_DOT_AVX512_VNNI && p->dot != MO_DOT_AVX_VNNI) return false;
+    if (!mo_qconv_geometry(graph, node, &c, &q) || c.rows) return false;
+    set_geometry(&c, p);
+    p->to = q.to;
+    p->fills = q.x_zero && c.pt + c.pl + c.pb + c.pr;
+    return !c.depthwise && p->out_layout == MO_C16;
 }
 
 /* Rows of the left operand become the width of a 1x1 layer: c = K, w = rows of an image, o = N. */
@@ -43,8 +61,14 @@ bool mo_problem_from_node(const struct mo_graph *graph, const struct mo_node *no
     p->isa = isa;
     p->fuse = node->fuse;
     p->exact = graph->exact;
-    bool ok = !strcmp(node->op_type, "Conv") ? conv_problem(graph, node, p) : gemm_problem(graph, node, p);
+    bool ok = !strcmp(node->op_type, "Conv")    ? conv_problem(graph, node, p)
+              : !strcmp(node->op_type, "QConv") ? qconv_problem(graph, node, p)
+                                                : gemm_problem(graph, node, p);
     for (int i = 0; ok && mo_emit_families()[i]; i++)
         if (mo_emit_families()[i]->takes(p)) return true;
     return false;
+}
+
+bool mo_problem_on_unit(const struct mo_problem *p, enum mo_units units) {
+    return p->dot && mo_matrix_choose(units, p->isa, MO_MATRIX_BYTES);
 }

@@ -23,8 +23,8 @@ static bool is_rows(const struct mo_problem *p) {
 static bool takes(const struct mo_problem *p) {
     bool pointwise = p->kh == 1 && p->kw == 1 && p->groups == 1 && p->pt + p->pl + p->pb + p->pr == 0;
     bool layouts = is_rows(p) ? p->o % 16 == 0 : p->in_layout == MO_C16 && p->out_layout == MO_C16;
-    return !p->exact && !p->fuse.gated && pointwise && layouts && p->c % 16 == 0 && p->c >= LEAST_CHANNELS &&
-           p->o >= LEAST_OUTPUTS && p->oh * p->ow >= LEAST_PIXELS;
+    return !p->dot && !p->exact && !p->fuse.gated && pointwise && layouts && p->c % 16 == 0 &&
+           p->c >= LEAST_CHANNELS && p->o >= LEAST_OUTPUTS && p->oh * p->ow >= LEAST_PIXELS;
 }
 
 static bool fits_registers(const struct mo_emit_isa *isa, int blocks, int pairs) {

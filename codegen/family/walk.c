@@ -23,21 +23,30 @@ static void describe_axes(const struct mo_problem *p, struct mo_walk *w) {
     }
 }
 
+int mo_walk_step(const struct mo_walk *w) {
+    return w->small ? 4 : 1;
+}
+
+const struct mo_emit_isa *mo_walk_isa(const struct mo_problem *p, bool halves) {
+    if (p->dot) return halves ? NULL : mo_emit_isa_of_dot(p->dot);
+    return halves ? mo_emit_isa_halves(p->isa) : mo_emit_isa(p->isa);
+}
+
 /* Strides in bytes of a layer whose output is blocked. */
 static void describe_blocked(const struct mo_problem *p, struct mo_walk *w) {
     int64_t taps = w->row.taps * w->col.taps, plain = w->kind == MO_WALK_FIRST;
-    w->x_pixel = plain ? 4 : 64;
+    w->x_pixel = plain ? 4 : w->small ? 16 : 64;
     w->x_row = w->col.in * w->x_pixel;
     w->x_plane = w->row.in * w->x_row;
-    w->y_pixel = 64;
-    w->y_row = w->col.out * 64;
+    w->y_pixel = w->small && p->to != MOIRE_F32 ? 16 : 64;
+    w->y_row = w->col.out * w->y_pixel;
     w->y_block = w->row.out * w->y_row;
     w->groups = w->kind == MO_WALK_BLOCKED ? p->groups : 1;
     w->channels = p->c / w->groups;
     w->ocb = blocks(p->o / w->groups);
     w->planes = w->kind == MO_WALK_BLOCKED ? blocks(w->channels) : plain ? p->c : 1;
     w->x_group = w->kind == MO_WALK_DEPTHWISE ? w->x_plane : w->planes * w->x_plane;
-    w->w_tap = w->kind == MO_WALK_BLOCKED ? 1024 : 64;
+    w->w_tap = w->kind == MO_WALK_BLOCKED ? 1024 / mo_walk_step(w) : 64;
     w->w_plane = taps * w->w_tap;
     w->w_block = w->planes * w->w_plane;
 }
@@ -59,18 +68,19 @@ bool mo_walk_describe(const struct mo_problem *p, enum mo_walk_kind kind, struct
     static const enum mo_packing packings[] = {MO_PACK_CONV16, MO_PACK_FIRST16, MO_PACK_DW16, MO_PACK_GEMM16};
     memset(w, 0, sizeof *w);
     w->p = p;
-    w->isa = mo_emit_isa(p->isa);
+    w->isa = mo_walk_isa(p, false);
+    w->small = p->dot;
     w->kind = kind;
     w->n = p->n;
     w->outs = p->o;
-    w->packing = packings[kind];
+    w->packing = w->small ? MO_PACK_DOT16 : packings[kind];
     w->gated = p->fuse.gated;
     describe_axes(p, w);
     if (kind == MO_WALK_GEMM)
         describe_gemm(p, w);
     else
         describe_blocked(p, w);
-    return p->kh <= MO_AXIS_TAPS && p->kw <= MO_AXIS_TAPS;
+    return p->kh <= MO_AXIS_TAPS && p->kw <= MO_AXIS_TAPS && (!w->small || kind == MO_WALK_BLOCKED);
 }
 
 bool mo_walk_shares_taps(const struct mo_walk *w) {
@@ -105,7 +115,8 @@ static int64_t split_columns(const struct mo_walk *w) {
 static bool apply_parts(struct mo_walk *w, int parts) {
     w->parts = parts > 1 ? parts : 1;
     if (w->parts == 1) return true;
-    if (w->packed || w->gated || w->p->fuse.residual_last || w->channels % (16 * w->parts)) return false;
+    if (w->small || w->packed || w->gated || w->p->fuse.residual_last || w->channels % (16 * w->parts))
+        return false;
     w->x_part = w->kind == MO_WALK_GEMM ? w->channels / w->parts * 4 : w->planes / w->parts * w->x_plane;
     w->w_part = w->kind == MO_WALK_GEMM ? w->channels / w->parts * 64 : w->planes / w->parts * w->w_plane;
     return w->kind == MO_WALK_BLOCKED || w->kind == MO_WALK_GEMM;
@@ -129,12 +140,13 @@ bool mo_walk_apply(struct mo_walk *w, const struct mo_point *point) {
     w->sets_outer = !knob[MO_KNOB_ORDER];
     w->fold = knob[MO_KNOB_FOLD];
     w->halves = knob[MO_KNOB_HALVES];
-    w->isa = w->halves ? mo_emit_isa_halves(w->p->isa) : mo_emit_isa(w->p->isa);
+    w->isa = mo_walk_isa(w->p, w->halves);
     if (!w->isa || (w->halves && !mo_walk_used(w)) || (w->fold && !w->isa->folds)) return false;
     if (w->blocks < 1 || w->blocks > w->ocb || w->unroll < 1) return false;
     if (!mo_axis_cut(&w->row, knob[MO_KNOB_ROWS]) || !mo_axis_cut(&w->col, knob[MO_KNOB_COLS])) return false;
     int64_t rows = w->row.size + !!w->row.extra, cols = w->col.size + !!w->col.extra;
-    if (!mo_mac_fits(w->isa, mo_walk_vectors(w, w->blocks), rows * cols)) return false;
+    /* a vector of what pads hold takes a register, as does a pixel */
+    if (!mo_mac_fits(w->isa, mo_walk_vectors(w, w->blocks) + w->p->fills, rows * cols)) return false;
     w->sets_group = (w->ocb + w->blocks - 1) / w->blocks;
     w->sets = w->groups * w->sets_group;
     if (w->row.n_classes * w->col.n_classes * (mo_walk_last_differs(w) ? 2 : 1) > MAX_FUNCTIONS) return false;

@@ -59,6 +59,7 @@ struct mo_walk {
     enum mo_walk_kind kind;
     struct mo_axis row, col;
     int64_t n, groups;
+    bool small;        /* of 8-bit numbers: a step of a sum is four channels, where it is one of floats */
     int64_t planes;    /* input blocks (or channels) of a group */
     int64_t channels;  /* input channels of a group: the last block may have fewer than 16 */
     int64_t ocb, outs; /* output blocks of a group; channels of the last group's output (GEMM: N) */
@@ -104,8 +105,22 @@ bool mo_walk_last_differs(const struct mo_walk *w);
 int mo_walk_used(const struct mo_walk *w);
 /* Vectors of a tile of so many output blocks that take FMAs. */
 int mo_walk_vectors(const struct mo_walk *w, int64_t blocks);
+/* A residual is added behind the activation. */
+bool mo_walk_adds_late(const struct mo_walk *w);
+/* finish(): the activation of n stored vectors, `step` bytes apart.  A function of its own, since its
+ * constants need the registers that a tile fills with accumulators. */
+void mo_walk_emit_finish(FILE *out, const struct mo_walk *w);
+/* Channels of a step. */
+int mo_walk_step(const struct mo_walk *w);
+/* The set of instructions for the layer, perhaps on halves of vectors; NULL: there is none. */
+const struct mo_emit_isa *mo_walk_isa(const struct mo_problem *p, bool halves);
 /* Depthwise: the weights of a filter row fit the registers beside the tile, and taps share loaded inputs. */
 bool mo_walk_shares_taps(const struct mo_walk *w);
+/* Of layers of 8-bit numbers (walk_small.c): what a file begins with; the end of a tile, from its sums to
+ * bytes or floats; and in a unit, for its set of output blocks, what a tile's end is given, `a`. */
+void mo_walk_small_head(FILE *out, const struct mo_walk *w, const char *name);
+void mo_walk_small_finish(FILE *out, const struct mo_walk *w, const struct mo_mac *mac);
+void mo_walk_small_set(FILE *out, int indent);
 int mo_walk_emit(const struct mo_walk *w, const char *name, FILE *out, moire_error *err);
 
 /* Of any family: what emitted files begin with (types, ABI, `v act(v)`) and end with (the exported descriptor

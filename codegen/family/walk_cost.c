@@ -20,9 +20,10 @@ static double most(double a, double b) {
     return a > b ? a : b;
 }
 
-/* Channels of a group's input that are multiplied, padding of the last block skipped. */
+/* Steps of a tap: channels of a group's input, or fours of them, padding of the last block skipped. */
 static int64_t depth(const struct mo_walk *w) {
     if (w->kind == MO_WALK_DEPTHWISE) return 1;
+    if (w->small) return (w->channels + 3) / 4;
     return w->kind == MO_WALK_FIRST ? w->planes : w->channels;
 }
 
@@ -87,7 +88,7 @@ static int64_t in_bytes(const struct mo_walk *w) {
 }
 
 static int64_t out_bytes(const struct mo_walk *w) {
-    return w->groups * w->ocb * w->row.out * w->col.out * 64;
+    return w->groups * w->ocb * w->row.out * w->col.out * (w->small ? w->y_pixel : 64);
 }
 
 /* Weights that every tile of a set uses, in one part. */
@@ -113,7 +114,7 @@ int64_t mo_walk_block_bytes(const struct mo_walk *w) {
 int64_t mo_walk_flops(const struct mo_walk *w) {
     int64_t out = w->kind == MO_WALK_DEPTHWISE ? w->ocb * 16 : w->groups * w->ocb * 16;
     if (mo_walk_used(w)) out -= 8;
-    return 2 * w->n * out * depth(w) * mo_axis_work(&w->row) * mo_axis_work(&w->col);
+    return 2 * w->n * out * depth(w) * mo_walk_step(w) * mo_axis_work(&w->row) * mo_axis_work(&w->col);
 }
 
 int64_t mo_walk_parallelism_milli(const struct mo_walk *w) {
@@ -271,7 +272,7 @@ static bool folds_pay(const struct mo_walk *w, int blocks) {
 /* Tiles of `blocks` output blocks, on whole vectors or on halves. */
 static void try_tiles(const struct mo_problem *p, struct mo_walk *w, int blocks, bool halves,
                       struct list *list) {
-    w->isa = halves ? mo_emit_isa_halves(p->isa) : mo_emit_isa(p->isa);
+    w->isa = mo_walk_isa(p, halves);
     int limit = w->isa->constraint ? w->isa->regs - 2 : w->isa->max_acc, vectors = mo_walk_vectors(w, blocks);
     for (int rows = 1; rows * vectors <= limit; rows++)
         for (int cols = 1; cols * rows * vectors <= limit; cols++) {
@@ -289,7 +290,7 @@ static void try_tiles(const struct mo_problem *p, struct mo_walk *w, int blocks,
  * of it is padding that halves do not multiply. */
 static bool halves_pay(const struct mo_walk *w, int blocks) {
     return w->kind == MO_WALK_BLOCKED && blocks == w->ocb && blocks < 3 && mo_walk_used(w) &&
-           mo_emit_isa_halves(w->p->isa);
+           mo_walk_isa(w->p, true);
 }
 
 static void try_all(const struct mo_problem *p, struct mo_walk *w, struct list *list) {

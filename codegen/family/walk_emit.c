@@ -29,6 +29,7 @@ static struct tile tile_of(const struct mo_walk *w, bool last_set, int r, int c)
     t.mac.ahead = w->prefetch ? w->ahead : NULL;
     t.mac.rows = w->flat ? 1 : rows;
     t.mac.cols = w->flat ? rows : cols;
+    t.mac.fills = w->p->fills;
     t.mac.px = (long)(w->flat ? w->row.stride * w->x_row : w->col.stride * w->x_pixel);
     return t;
 }
@@ -65,6 +66,7 @@ static void emit_bases(FILE *out, const struct tile *t, int indent, const char *
     for (int b = 1; b < t->mac.blocks; b++)
         fprintf(out, ", *q%d = q0 + %lld", b, ll(b * w->w_block));
     fputs(";\n", out);
+    if (!mask) fprintf(out, "%*s(void)x;\n", indent, "");
 }
 
 /* The channels of one block: a loop over groups of `unroll` steps, then what is left. */
@@ -122,7 +124,7 @@ static void emit_tap_row(FILE *out, const struct tile *t, int indent, int64_t h,
     for (int64_t k = 0, end; k < w->col.taps; k = end) {
         for (end = k + 1; end < w->col.taps && tap_mask(t, h, end) == tap_mask(t, h, k);)
             end++;
-        if (!tap_mask(t, h, k)) continue;
+        if (!tap_mask(t, h, k) && !t->mac.fills) continue;
         fprintf(out, "%*sfor (i64 kw = %lld; kw < %lld; kw++) {\n", indent, "", (long long)k, (long long)end);
         emit_bases(out, t, indent + 4, kh, "kw", tap_mask(t, h, k));
         emit_channels(out, t, indent + 4, tap_mask(t, h, k), steps);
@@ -137,6 +139,7 @@ static bool same_rows(const struct tile *t, int64_t a, int64_t b) {
 }
 
 static bool row_is_empty(const struct tile *t, int64_t h) {
+    if (t->mac.fills) return false;
     for (int64_t k = 0; k < t->w->col.taps; k++)
         if (tap_mask(t, h, k)) return false;
     return true;
@@ -165,8 +168,9 @@ static void emit_taps(FILE *out, const struct tile *t, int indent, int64_t steps
 static void emit_planes(FILE *out, const struct tile *t) {
     const struct mo_walk *w = t->w;
     bool by_16 = w->kind == MO_WALK_BLOCKED || w->packed;
-    int64_t tail = by_16 ? w->channels % 16 : 0, full = w->planes - (tail ? 1 : 0);
-    int64_t steps = by_16 ? 16 : w->channels;
+    const int step = mo_walk_step(w);
+    int64_t tail = by_16 ? (w->channels % 16 + step - 1) / step : 0, full = w->planes - (tail ? 1 : 0);
+    int64_t steps = by_16 ? 16 / step : w->channels;
     if (by_16)
         full /= w->parts;
     else
@@ -240,22 +244,7 @@ static void emit_each(FILE *out, const struct tile *t, int what) {
 /* Whether long activations wait until all tiles of a call are stored: these follow each other without a gap.
  */
 static bool finishes_all(const struct mo_walk *w) {
-    return w->flat && !clamp_act(w->p->fuse.act);
-}
-
-static bool adds_late(const struct mo_walk *w) {
-    return w->p->fuse.residual >= 0 && w->p->fuse.residual_last;
-}
-
-/* finish(): the activation of n stored vectors, `step` bytes apart.  A function of its own, since its
- * constants need the registers that a tile fills with accumulators. */
-static void emit_finish_function(FILE *out, const struct mo_walk *w) {
-    fprintf(
-        out,
-        "static __attribute__((noinline, unused)) void finish(char *y, const char *res, i64 n, i64 step) {\n"
-        "    (void)res;\n"
-        "    for (i64 i = 0; i < n; i++, y += step%s) store(y, act(load(y))%s);\n}\n\n",
-        adds_late(w) ? ", res += step" : "", adds_late(w) ? " + load(res)" : "");
+    return !w->small && w->flat && !clamp_act(w->p->fuse.act);
 }
 
 /* The activation of vector r of `pixels` (text) stored pixels, `at` bytes behind y and `step` apart. */
@@ -264,7 +253,7 @@ static void emit_stored(FILE *out, const struct tile *t, int r, long at, const c
     if (!lanes) return;
     if (lanes == t->w->isa->lanes) {
         char res[32] = "0";
-        if (adds_late(t->w)) snprintf(res, sizeof res, "res + %ld", at);
+        if (mo_walk_adds_late(t->w)) snprintf(res, sizeof res, "res + %ld", at);
         fprintf(out, "        finish(y + %ld, %s, %s, %ld);\n", at, res, pixels, step);
         return;
     }
@@ -272,7 +261,7 @@ static void emit_stored(FILE *out, const struct tile *t, int r, long at, const c
             "        for (i64 i = 0; i < %s; i++)\n            store_part(y + %ld + i * %ld, act(load_part(",
             pixels, at, step);
     fprintf(out, "y + i * %ld + %ld, %d))", step, at, lanes);
-    if (adds_late(t->w)) fprintf(out, " + load_part(res + i * %ld + %ld, %d)", step, at, lanes);
+    if (mo_walk_adds_late(t->w)) fprintf(out, " + load_part(res + i * %ld + %ld, %d)", step, at, lanes);
     fprintf(out, ", %d);\n", lanes);
 }
 
@@ -282,9 +271,13 @@ static void emit_finish(FILE *out, const struct tile *t) {
     const struct mo_fuse *f = &t->w->p->fuse;
     const struct mo_walk *w = t->w;
     char pixels[16];
+    if (w->small) {
+        mo_walk_small_finish(out, w, &t->mac);
+        return;
+    }
     if (clamp_act(f->act)) {
         if (f->act != MO_ACT_NONE) emit_each(out, t, ACTIVATE);
-        if (adds_late(w)) emit_each(out, t, ADD_RESIDUAL);
+        if (mo_walk_adds_late(w)) emit_each(out, t, ADD_RESIDUAL);
         emit_each(out, t, STORE);
         return;
     }
@@ -321,20 +314,27 @@ static void emit_start(FILE *out, const struct tile *t) {
     if (t->w->parts > 1) fputs("        }\n", out);
 }
 
+/* What the end of a tile reads. */
+static const char *end_of(const struct mo_walk *w) {
+    return w->small ? "const struct end *a" : "const char *res";
+}
+
 static void emit_tile(FILE *out, const struct tile *t) {
     const struct mo_walk *w = t->w;
     bool residual = w->p->fuse.residual >= 0;
     fprintf(out, "/* %d x %d pixels */\nstatic __attribute__((noinline)) void ", w->row.cls[t->r].size,
             w->col.cls[t->c].size);
     emit_name(out, t);
-    fputs("(const char *x, const char *w, const char *b, char *y, const char *res, i64 n, i64 part) {\n"
-          "    v x_",
-          out);
+    fprintf(out,
+            "(const char *x, const char *w, const char *b, char *y, %s, i64 n, i64 part) {\n"
+            "    v x_",
+            end_of(w));
     for (int r = 0; r < mo_mac_active(&t->mac) && !mo_walk_shares_taps(w); r++)
         fprintf(out, ", w%d", r);
     fputs(";\n", out);
     mo_mac_declare(out, &t->mac, 4);
-    fputs("    (void)x_, (void)res, (void)part;\n", out);
+    fprintf(out, "    (void)x_, (void)%s, (void)part;\n", w->small ? "a" : "res");
+    if (t->mac.fills) fputs("    const v z_ = load(a->zero);\n    (void)z_;\n", out);
     if (finishes_all(w))
         fputs("    char *const first = y;\n    const char *const first_res = res;\n    const i64 n_tiles = "
               "n;\n",
@@ -363,18 +363,17 @@ static void emit_tile(FILE *out, const struct tile *t) {
 
 void mo_walk_emit_tiles(FILE *out, const struct mo_walk *w) {
     int sets = mo_walk_last_differs(w) ? 2 : 1;
-    if (!clamp_act(w->p->fuse.act)) emit_finish_function(out, w);
+    if (!w->small && !clamp_act(w->p->fuse.act)) mo_walk_emit_finish(out, w);
     for (int k = 0; k < sets; k++)
         for (int r = 0; r < w->row.n_classes; r++)
             for (int c = 0; c < w->col.n_classes; c++) {
                 struct tile t = tile_of(w, k, r, c);
                 emit_tile(out, &t);
             }
-    fprintf(
-        out,
-        "typedef void tile_fn(const char *, const char *, const char *, char *, const char *, i64, i64);\n"
-        "static tile_fn *const tiles[%d][%d][%d] = {\n",
-        sets, w->row.n_classes, w->col.n_classes);
+    fprintf(out,
+            "typedef void tile_fn(const char *, const char *, const char *, char *, %s, i64, i64);\n"
+            "static tile_fn *const tiles[%d][%d][%d] = {\n",
+            end_of(w), sets, w->row.n_classes, w->col.n_classes);
     for (int k = 0; k < sets; k++) {
         fputs("    {", out);
         for (int r = 0; r < w->row.n_classes; r++) {

@@ -9,12 +9,25 @@ bool mo_walk_last_differs(const struct mo_walk *w) {
 
 int mo_walk_used(const struct mo_walk *w) {
     int used = (int)(w->outs % 16);
-    return w->groups == 1 && w->kind != MO_WALK_DEPTHWISE && used > 0 && used <= 8 ? used : 0;
+    return !w->small && w->groups == 1 && w->kind != MO_WALK_DEPTHWISE && used > 0 && used <= 8 ? used : 0;
 }
 
 int mo_walk_vectors(const struct mo_walk *w, int64_t blocks) {
     int used = blocks == w->ocb ? mo_walk_used(w) : 0, idle = used ? (16 - used) / w->isa->lanes : 0;
     return (int)blocks * w->isa->vectors - idle;
+}
+
+bool mo_walk_adds_late(const struct mo_walk *w) {
+    return w->p->fuse.residual >= 0 && w->p->fuse.residual_last;
+}
+
+void mo_walk_emit_finish(FILE *out, const struct mo_walk *w) {
+    fprintf(
+        out,
+        "static __attribute__((noinline, unused)) void finish(char *y, const char *res, i64 n, i64 step) {\n"
+        "    (void)res;\n"
+        "    for (i64 i = 0; i < n; i++, y += step%s) store(y, act(load(y))%s);\n}\n\n",
+        mo_walk_adds_late(w) ? ", res += step" : "", mo_walk_adds_late(w) ? " + load(res)" : "");
 }
 
 static void emit_runs(FILE *out, const struct mo_axis *axis, const char *name) {
@@ -50,11 +63,12 @@ static void emit_set(FILE *out, const struct mo_walk *w, int indent) {
             out,
             "%*sconst char *res = (const char *)a->residual + image * a->residual_image + first * %lld;\n",
             indent, "", (long long)w->y_block);
+    if (w->small) mo_walk_small_set(out, indent);
 }
 
 /* Row tiles [r0, r1) by column tiles [c0, c1) of one set of output blocks of one image, part by part. */
 static void emit_conv_unit(FILE *out, const struct mo_walk *w) {
-    const char *res = w->p->fuse.residual >= 0 ? "res + yo" : "0";
+    const char *res = w->small ? "&end" : w->p->fuse.residual >= 0 ? "res + yo" : "0";
     long long rows = (long long)w->row_chunks, cols = (long long)(w->chunks / w->row_chunks);
     fputs("static void unit(const struct mo_kargs *a, i64 image, i64 set, i64 chunk, void *scratch) {\n"
           "    (void)scratch;\n",
@@ -193,8 +207,12 @@ void mo_emit_head(FILE *out, const struct mo_problem *p, const struct mo_emit_is
     mo_emit_names(out, p->signature);
 }
 
-int mo_walk_emit(const struct mo_walk *w, const char *name, FILE *out, moire_error *err) {
+static void walk_head(FILE *out, const struct mo_walk *w, const char *name) {
     mo_emit_head(out, w->p, w->isa, name);
+}
+
+int mo_walk_emit(const struct mo_walk *w, const char *name, FILE *out, moire_error *err) {
+    (w->small ? mo_walk_small_head : walk_head)(out, w, name);
     if (w->owns) mo_emit_own(out, w->isa);
     mo_walk_emit_tiles(out, w);
     emit_runs(out, &w->row, "row");

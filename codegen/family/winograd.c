@@ -30,7 +30,7 @@ static int64_t plane(int64_t lines) {
 }
 
 static bool takes(const struct mo_problem *p) {
-    return !p->exact && p->kh == p->kw && p->sh == p->sw &&
+    return !p->dot && !p->exact && p->kh == p->kw && p->sh == p->sw &&
            mo_winograd_packing(MO_WINO_LEAST, p->kh, p->sh, false) && p->dh == 1 && p->dw == 1 &&
            p->groups == 1 && p->c >= 16 && p->o >= 16 && p->oh * p->ow > 1 && p->in_layout == MO_C16 &&
            p->out_layout == MO_C16;

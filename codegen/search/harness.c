@@ -4,6 +4,7 @@
 
 #include <math.h>
 #include <string.h>
+#include "codegen/search/small_layer.h"
 #include "variants/conv_geometry.h"
 #include "variants/matmul_rows.h"
 
@@ -11,7 +12,7 @@ enum { CACHE_BYTES = 40 << 20, IMAGE_GAP = 3 * 64 };
 
 /* Makes t a slice: its images lie `stride` bytes apart in a larger tensor. */
 static bool slice(struct mo_graph *graph, struct mo_tensor *t, int64_t stride) {
-    struct mo_shape whole = {.rank = 2, .d = {t->shape.d[0], stride / (int64_t)sizeof(float)}};
+    struct mo_shape whole = {.rank = 2, .d = {t->shape.d[0], stride / (int64_t)mo_dtype_bytes(t->dtype)}};
     const struct mo_tensor *around = mo_graph_add_tensor(graph, "around", t->dtype, &whole);
     if (around) t->alias = around->id;
     return around != NULL;
@@ -149,8 +150,10 @@ void mo_harness_fill(struct mo_harness *h, enum mo_trial_data dataset) {
     for (int i = 0; i < h->node->n_in; i++) {
         if (!h->input[i]) continue;
         const struct mo_tensor *t = h->graph->tensors[h->node->in[i]];
-        int64_t n = (int64_t)(extent(h, t) / sizeof(float));
-        if (dataset == MO_DATA_EDGES)
+        int64_t n = (int64_t)(extent(h, t) / mo_dtype_bytes(t->dtype));
+        if (t->dtype == MOIRE_U8)
+            mo_small_fill(h, dataset, (uint64_t)i + 1, h->input[i], n);
+        else if (dataset == MO_DATA_EDGES)
             fill_edges(h->input[i], n, (uint64_t)i + 1);
         else
             fill_random(h->input[i], n, (uint64_t)i + 1, 1);
@@ -160,7 +163,11 @@ void mo_harness_fill(struct mo_harness *h, enum mo_trial_data dataset) {
 
 /* --- harness --- */
 
-static int make_constants(struct mo_harness *h) {
+static void make_constants(struct mo_harness *h) {
+    if (mo_layer_is_small(h->node)) {
+        mo_small_constants(h);
+        return;
+    }
     for (int i = 0; i < h->node->n_in; i++) {
         if (h->node->in[i] < 0) continue;
         const struct mo_tensor *t = h->graph->tensors[h->node->in[i]];
@@ -169,13 +176,12 @@ static int make_constants(struct mo_harness *h) {
         int64_t fan_in = t->shape.rank == 4 ? n / t->shape.d[0] : t->shape.rank == 2 ? t->shape.d[0] : 1;
         fill_random(t->data, n, 100 + (uint64_t)i, t->shape.rank > 1 ? sqrtf(6.0f / (float)fan_in) : 0.5f);
     }
-    return MOIRE_OK;
 }
 
 /* Convolutions get their strides between images at run time: here images always lie apart. */
 static bool spread(struct mo_harness *h) {
     const struct mo_node *node = h->node;
-    if (strcmp(node->op_type, "Conv")) return true;
+    if (strcmp(node->op_type, "Conv") && !mo_layer_is_small(node)) return true;
     for (int i = 0; i < node->n_in + node->n_out; i++) {
         int id = i < node->n_in ? node->in[i] : node->out[i - node->n_in];
         struct mo_tensor *t = id < 0 ? NULL : h->graph->tensors[id];
@@ -213,11 +219,13 @@ static bool make_buffers(struct mo_harness *h) {
 
 /* A bias for kernels when binding a generic kernel made none. */
 static bool make_bias(struct mo_harness *h) {
-    int channels = h->out->shape.rank == 4 && !strcmp(h->node->op_type, "Conv") ? 1 : h->out->shape.rank - 1;
+    bool conv = !strcmp(h->node->op_type, "Conv") || mo_layer_is_small(h->node);
+    int channels = h->out->shape.rank == 4 && conv ? 1 : h->out->shape.rank - 1;
     int64_t n = h->out->shape.d[channels];
     h->bias = mo_alloc(h->env, ((size_t)n + 64) * sizeof *h->bias);
     if (!h->bias) return false;
-    int b = h->node->n_in > 2 && h->node->fuse.residual != 2 ? h->node->in[2] : -1;
+    int b =
+        h->node->n_in > 2 && !mo_layer_is_small(h->node) && h->node->fuse.residual != 2 ? h->node->in[2] : -1;
     if (b >= 0 && h->graph->tensors[b]->data)
         memcpy(h->bias, h->graph->tensors[b]->data, (size_t)n * sizeof *h->bias);
     h->args.bias = h->step.bias ? h->step.bias : h->bias;
@@ -247,6 +255,7 @@ int mo_harness_pack(struct mo_harness *h, int32_t packing, moire_error *err) {
     int rc = mo_pack_weights((enum mo_packing)packing, h->graph, h->node, h->region, &first, &bias, err);
     if (rc) return rc;
     int64_t bytes = mo_pack_bytes((enum mo_packing)packing, h->graph, h->node);
+    h->packed[packing].bias = bias;
     return replicate(h, first, bytes, &h->packed[packing])
                ? MOIRE_OK
                : mo_fail(err, MOIRE_ENOMEM, "out of memory: copies of the packed weights");
@@ -313,8 +322,9 @@ int mo_harness_reserve(struct mo_harness *h, size_t bytes, moire_error *err) {
 
 struct mo_kargs mo_harness_args(struct mo_harness *h, const struct mo_runnable *r) {
     struct mo_kargs args = h->args;
-    args.params = r->params;
+    args.params = r->params ? r->params : h->step.compiled_params;
     const struct mo_packed *packed = &h->packed[r->packing];
+    if (packed->bias) args.bias = packed->bias;
     if (packed->n) args.weights = packed->copy[h->turn++ % packed->n];
     return args;
 }

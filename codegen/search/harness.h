@@ -40,11 +40,12 @@ struct mo_harness {
      * run. */
     struct mo_packed {
         const void *copy[MO_WEIGHT_COPIES];
+        const float *bias; /* that was made with them; NULL: args.bias */
         int n;
     } packed[MO_PACK_COUNT];
     int turn;
     float *bias; /* zeros or the layer's, padded; used when binding gave none */
-    float *input[MO_KERNEL_IN];
+    void *input[MO_KERNEL_IN];
     char *output; /* guard, tensor with the gaps between its images, guard */
     size_t output_bytes;
     char *golden;  /* the generic kernel's output on random data, once it is verified */

@@ -4,19 +4,19 @@
  * the reference operators, so that a mistake there shows here. */
 #include <math.h>
 #include <string.h>
-#include "codegen/search/harness.h"
+#include "codegen/search/oracle.h"
+#include "codegen/search/small_layer.h"
 #include "runtime/base/numbers.h"
 
-/* Where an element of rank 4 lies, in floats; channels are dimension 1, also in C16. */
-static size_t element(const struct mo_harness *h, const struct mo_tensor *t, const int64_t index[4]) {
+size_t mo_oracle_element(const struct mo_harness *h, const struct mo_tensor *t, const int64_t index[4]) {
     const int64_t *d = t->shape.d;
-    int64_t at = index[0] * (mo_alias_stride(h->graph, t->id) / (int64_t)sizeof(float));
+    int64_t at = index[0] * (mo_alias_stride(h->graph, t->id) / (int64_t)mo_dtype_bytes(t->dtype));
     if (t->layout == MO_C16)
         return (size_t)(at + ((index[1] / 16 * d[2] + index[2]) * d[3] + index[3]) * 16 + index[1] % 16);
     return (size_t)(at + (index[1] * d[2] + index[2]) * d[3] + index[3]);
 }
 
-static double activate(enum mo_act act, double a, double b, double x) {
+double mo_oracle_activate(enum mo_act act, double a, double b, double x) {
     switch (act) {
     case MO_ACT_RELU:
         return x > 0 ? x : 0;
@@ -59,8 +59,7 @@ static void add(struct sum *s, double x) {
     s->magnitude += fabs(x);
 }
 
-/* First pad of an axis (0 = rows, 1 = columns). */
-static int64_t first_pad(const struct mo_harness *h, int axis, int64_t k, int64_t s, int64_t d) {
+int64_t mo_oracle_pad(const struct mo_harness *h, int axis, int64_t k, int64_t s, int64_t d) {
     const char *mode = mo_attr_string(h->node, "auto_pad", "NOTSET");
     int64_t pads[4] = {0};
     if (!strcmp(mode, "VALID")) return 0;
@@ -82,7 +81,7 @@ static void conv_sum(const struct mo_harness *h, const int64_t at[4], struct sum
     mo_attr_ints(h->node, "dilations", d, 2);
     const int64_t *k = w->shape.d + 2, per_group = w->shape.d[1];
     for (int i = 0; i < 2; i++)
-        p[i] = first_pad(h, i, k[i], s[i], d[i]);
+        p[i] = mo_oracle_pad(h, i, k[i], s[i], d[i]);
     const struct mo_tensor *gate = h->node->fuse.gated ? mo_node_in(h->graph, h->node, MO_GATE_IN) : NULL;
     int64_t group = at[1] / (w->shape.d[0] / mo_attr_int(h->node, "group", 1));
     for (int64_t c = 0; c < per_group; c++)
@@ -94,10 +93,9 @@ static void conv_sum(const struct mo_harness *h, const int64_t at[4], struct sum
                     continue;
                 double weight = weights[((at[1] * per_group + c) * k[0] + i) * k[1] + j];
                 if (gate)
-                    weight *=
-                        ((const float *)h->args
-                             .in[MO_GATE_IN])[element(h, gate, (const int64_t[4]){from[0], from[1], 0, 0})];
-                add(sum, weight * data[element(h, x, from)]);
+                    weight *= ((const float *)h->args.in[MO_GATE_IN])[mo_oracle_element(
+                        h, gate, (const int64_t[4]){from[0], from[1], 0, 0})];
+                add(sum, weight * data[mo_oracle_element(h, x, from)]);
             }
     add(sum, bias_at(h, at[1]));
 }
@@ -107,7 +105,7 @@ static bool position(const struct mo_harness *h, const struct mo_tensor *t, int6
                      size_t *where) {
     if (t->shape.rank != 4) {
         int64_t image = mo_shape_count(&t->shape) / t->shape.d[0];
-        int64_t stride = mo_alias_stride(h->graph, t->id) / (int64_t)sizeof(float);
+        int64_t stride = mo_alias_stride(h->graph, t->id) / (int64_t)mo_dtype_bytes(t->dtype);
         *where = (size_t)(flat / image * stride + flat % image);
         return t->layout == MO_PLAIN;
     }
@@ -115,7 +113,7 @@ static bool position(const struct mo_harness *h, const struct mo_tensor *t, int6
         at[i] = flat % t->shape.d[i];
         flat /= t->shape.d[i];
     }
-    *where = element(h, t, at);
+    *where = mo_oracle_element(h, t, at);
     return true;
 }
 
@@ -163,7 +161,7 @@ bool mo_oracle(const struct mo_harness *h, int64_t flat, double *want, double *m
     struct sum sum;
     double late;
     if (!sum_at(h, flat, &sum, &late)) return false;
-    *want = activate(f->act, f->a, f->b, sum.value) + late;
+    *want = mo_oracle_activate(f->act, f->a, f->b, sum.value) + late;
     *magnitude = sum.magnitude + fabs(late);
     return true;
 }
@@ -177,16 +175,32 @@ static double tolerance(const struct mo_harness *h, double want, double magnitud
     return (rms > 0 ? 1e-4 * rms : 1e-5 * magnitude) + 1e-6 + (smooth ? 1e-5 * fmax(1, fabs(want)) : 0);
 }
 
+/* An element of the output, or of a copy of it. */
+static double value_at(const struct mo_harness *h, const void *data, size_t at) {
+    if (h->out->dtype == MOIRE_U8) return ((const uint8_t *)data)[at];
+    if (h->out->dtype == MOIRE_I8) return ((const int8_t *)data)[at];
+    return ((const float *)data)[at];
+}
+
+static bool expected(const struct mo_harness *h, int64_t flat, const int64_t at[4], double rms, double *want,
+                     double *allowed) {
+    double magnitude;
+    if (mo_layer_is_small(h->node)) return mo_small_oracle(h, at, want, allowed);
+    if (!mo_oracle(h, flat, want, &magnitude)) return false;
+    *allowed = tolerance(h, *want, magnitude, rms);
+    return true;
+}
+
 static bool check_point(const struct mo_harness *h, int64_t flat, double rms, moire_error *why) {
-    double want, magnitude;
+    double want, allowed;
     int64_t at[4] = {0};
     size_t where;
-    if (!mo_oracle(h, flat, &want, &magnitude) || !position(h, h->out, flat, at, &where)) {
+    if (!position(h, h->out, flat, at, &where) || !expected(h, flat, at, rms, &want, &allowed)) {
         mo_fail(why, MOIRE_EUNSUPPORTED, "no oracle for this layer");
         return false;
     }
-    double got = ((const float *)h->args.out[0])[where];
-    if (fabs(got - want) <= tolerance(h, want, magnitude, rms)) return true;
+    double got = value_at(h, h->args.out[0], where);
+    if (fabs(got - want) <= allowed) return true;
     mo_fail(why, MOIRE_EFAILED, "element %lld is %.8g, expected %.8g", (long long)flat, got, want);
     return false;
 }
@@ -242,14 +256,14 @@ static size_t row_start(const struct mo_harness *h, int64_t row, int *step) {
     return where;
 }
 
-static double largest_of(const struct mo_harness *h, const float *data) {
+static double largest_of(const struct mo_harness *h, const void *data) {
     const struct mo_tensor *t = h->out;
     double largest = 0;
     for (int64_t r = 0, n = rows(t); r < n; r++) {
         int step;
-        const float *row = data + row_start(h, r, &step);
+        const size_t start = row_start(h, r, &step);
         for (int64_t i = 0; i < t->shape.d[t->shape.rank - 1]; i++)
-            largest = fmax(largest, fabs((double)row[i * step]));
+            largest = fmax(largest, fabs(value_at(h, data, start + (size_t)(i * step))));
     }
     return largest;
 }
@@ -257,16 +271,17 @@ static double largest_of(const struct mo_harness *h, const float *data) {
 /* Every element against the generic kernel's, which the oracle has accepted. */
 static bool check_golden(const struct mo_harness *h, moire_error *why) {
     const struct mo_tensor *t = h->out;
-    const float *got = h->args.out[0], *want = (const float *)(const void *)h->golden;
-    double allowed = 1e-4 * largest_of(h, want) + 1e-6;
+    const bool bytes = mo_dtype_bytes(t->dtype) == 1; /* of these, one step */
+    double allowed = bytes ? 1 : 1e-4 * largest_of(h, h->golden) + 1e-6;
     for (int64_t r = 0, n = rows(t); r < n; r++) {
         int step;
         size_t start = row_start(h, r, &step);
         for (int64_t i = 0; i < t->shape.d[t->shape.rank - 1]; i++) {
             size_t at = start + (size_t)(i * step);
-            if (fabs((double)got[at] - want[at]) <= allowed) continue;
+            const double got = value_at(h, h->args.out[0], at), want = value_at(h, h->golden, at);
+            if (fabs(got - want) <= allowed) continue;
             mo_fail(why, MOIRE_EFAILED, "row %lld, element %lld is %.8g, the generic kernel gives %.8g",
-                    (long long)r, (long long)i, (double)got[at], (double)want[at]);
+                    (long long)r, (long long)i, got, want);
             return false;
         }
     }
@@ -279,10 +294,10 @@ static uint64_t fingerprint(const struct mo_harness *h) {
     uint64_t sum = 1469598103934665603ULL;
     for (int64_t r = 0, n = rows(t); r < n; r++) {
         int step;
-        const float *row = (const float *)h->args.out[0] + row_start(h, r, &step);
+        const size_t start = row_start(h, r, &step), size = mo_dtype_bytes(t->dtype);
         for (int64_t i = 0; i < t->shape.d[t->shape.rank - 1]; i++) {
-            uint32_t bits;
-            memcpy(&bits, row + i * step, sizeof bits);
+            uint32_t bits = 0;
+            memcpy(&bits, (const char *)h->args.out[0] + (start + (size_t)(i * step)) * size, size);
             sum = (sum ^ bits) * 1099511628211ULL;
         }
     }

@@ -82,6 +82,7 @@ static int add_layer(struct mo_search *s, const struct mo_graph *graph, const st
     }
     if (!s->options.problem(graph, node, s->options.isa, &problem) || !any_family(s, &problem))
         return MOIRE_OK;
+    if (mo_problem_on_unit(&problem, s->options.units)) return MOIRE_OK;
     problem.cores = s->options.cores;
     struct search_job *job = grow(s) ? mo_alloc(s->env, sizeof *job) : NULL;
     if (!job) return mo_fail(err, MOIRE_ENOMEM, "out of memory collecting layers");

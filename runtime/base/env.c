@@ -14,6 +14,7 @@ enum { CHUNK_BYTES = 64 * 1024, ALIGN = 64, PAGE = 4096, HUGE_PAGE = 2 << 20, ST
 struct chunk {
     struct chunk *next;
     size_t used, size; /* of the payload, which begins one ALIGN after the head */
+    bool streamed;     /* of mo_region_streamed(): many share it, whatever its size */
 };
 
 struct mo_region {
@@ -110,6 +111,7 @@ static struct chunk *add_streamed(struct mo_region *region, size_t bytes) {
     struct chunk *c = sys->alloc(sys->self, HUGE_PAGE, ALIGN + size);
     if (!c) return NULL;
     c->size = size;
+    c->streamed = true;
     c->next = region->chunks->next;
     region->chunks->next = region->streamed = c;
     return c;
@@ -144,7 +146,7 @@ static struct chunk *unlink_own(struct mo_region *region, const void *p) {
     for (struct chunk **link = &region->chunks; *link; link = &(*link)->next) {
         struct chunk *c = *link;
         if ((char *)c + ALIGN != (const char *)p) continue;
-        if (c->size <= CHUNK_BYTES) return NULL; /* others may live behind it */
+        if (c->size <= CHUNK_BYTES || c->streamed) return NULL; /* others may live behind it */
         *link = c->next;
         region->bytes -= c->size;
         return c;

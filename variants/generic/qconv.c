@@ -6,8 +6,10 @@
 #include "variants/generic/winograd_bytes.h"
 #include "variants/matrix/matrix_walk.h"
 #include "variants/packed.h"
+#include "variants/small_args.h"
 
 #include <math.h>
+#include <string.h>
 
 static unsigned layouts(const struct mo_graph *graph, const struct mo_node *node) {
     struct mo_conv c;
@@ -99,6 +101,22 @@ static bool set_channels(const struct mo_binder *binder, const struct mo_node *n
     return true;
 }
 
+/* Of a layer that is complete: the same for a compiled kernel in place of this one. */
+static bool set_args(const struct mo_binder *binder, const struct mo_qconv *q, struct mo_conv_small *small,
+                     struct mo_step *step) {
+    struct mo_small_args *a = mo_region_alloc(binder->region, sizeof *a);
+    struct mo_conv_small packs = *small;
+    if (!a || (!packs.pack && !set_pack(binder, &packs))) return false;
+    *a = (struct mo_small_args){.factor = small->factor,
+                                .shift = small->bias,
+                                .pack = packs.pack,
+                                .requant = &small->requant,
+                                .requantize = small->requantize};
+    memset(a->zero, q->x_zero, sizeof a->zero);
+    step->compiled_params = a;
+    return true;
+}
+
 /* `tiles` of bytes, or NULL. */
 static enum mo_packing packing_of(const struct mo_conv *c, const struct mo_tiles *tiles) {
     if (!tiles) return c->depthwise ? MO_PACK_DW16 : MO_PACK_CONV16;
@@ -138,7 +156,7 @@ static int bind_matrix(const struct mo_binder *binder, const struct mo_node *nod
         rc = mo_pack_small(step->packing, binder->graph, node, binder->region, &step->weights, &sums, err);
     if (rc) return rc;
     if (set_channels(binder, node, c, q, 0, small, sums, step) &&
-        (!unit->small_pixels || set_pack(binder, small)))
+        (!unit->small_pixels || set_pack(binder, small)) && set_args(binder, q, small, step))
         return MOIRE_OK;
     return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
 }
@@ -197,7 +215,8 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     rc = mo_pack_small(step->packing, binder->graph, node, binder->region, &step->weights, &sums, err);
     if (rc) return rc;
     if (!set_channels(binder, node, &c, &q, winograd ? MO_WINO_BYTES_CENTRE : 0, small, sums, step) ||
-        (small->dot && !c.rows && !set_pack(binder, small)))
+        (small->dot && !c.rows && !set_pack(binder, small)) ||
+        (small->dot && !set_args(binder, &q, small, step)))
         return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
     return winograd ? mo_winograd_bytes_plan(binder, node, &c, winograd, small, step, err) : MOIRE_OK;
 }

@@ -38,26 +38,13 @@ struct model {
     float *x, *y;    /* KNOWN rows */
 };
 #define BATCHED "max_batch_size: 32\nparameters { key: \"qos_ms\" value: { string_value: \"1000\" } }\n"
+static const char delayed[] =
+    BATCHED "dynamic_batching { max_queue_delay_microseconds: 200 preferred_batch_size: 12 }";
+static const char levels[] = BATCHED "dynamic_batching { priority_levels: 3 default_priority_level: 2 }";
 static struct model models[MODELS] = {
     {"identity", BATCHED "dynamic_batching { }", 2, 16, 16, {16}, 0, NULL, NULL},
-    {"mlp",
-     BATCHED "dynamic_batching { max_queue_delay_microseconds: 200 preferred_batch_size: 12 }",
-     2,
-     256,
-     10,
-     {256},
-     1e-5f,
-     NULL,
-     NULL},
-    {"lenet",
-     BATCHED "dynamic_batching { priority_levels: 3 default_priority_level: 2 }",
-     4,
-     1024,
-     10,
-     {1, 32, 32},
-     1e-5f,
-     NULL,
-     NULL},
+    {"mlp", delayed, 2, 256, 10, {256}, 1e-5f, NULL, NULL},
+    {"lenet", levels, 4, 1024, 10, {1, 32, 32}, 1e-5f, NULL, NULL},
     {"ordered", BATCHED "dynamic_batching { preserve_ordering: true }", 2, 16, 16, {16}, 0, NULL, NULL},
 };
 

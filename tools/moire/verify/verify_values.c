@@ -3,6 +3,7 @@
 #include "tools/moire/verify/verify_values.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include "tools/moire/run.h"
 
@@ -105,12 +106,27 @@ static void compare_floats(const float *w, const float *g, int64_t image, struct
     }
 }
 
+/* Bytes: a value between two steps may go to either. */
+static void compare_steps(const struct mo_spread *want, const uint8_t *w, const uint8_t *g, int64_t image,
+                          struct mo_spread_gap *gap) {
+    const int64_t whole = whole_blocks(want, want->bytes);
+    for (int64_t i = 0; i < want->bytes; i++) {
+        if (i >= whole && !is_element(want, i)) continue;
+        const int apart = want->dtype == MOIRE_U8 ? abs(w[i] - g[i]) : abs((int8_t)w[i] - (int8_t)g[i]);
+        if (apart > 1 && !gap->wrong++) gap->wrong_image = image;
+    }
+}
+
 struct mo_spread_gap mo_spread_compare(const struct mo_spread *want, const struct mo_spread *got) {
     struct mo_spread_gap gap = {0};
     const int64_t n = want->bytes / (int64_t)sizeof(float), whole = whole_blocks(want, n);
     for (int64_t image = 0; image < want->images; image++) {
         const void *from = want->at + image * want->stride, *to = got->at + image * got->stride;
         const float *w = from, *g = to;
+        if (want->dtype == MOIRE_U8 || want->dtype == MOIRE_I8) {
+            compare_steps(want, from, to, image, &gap);
+            continue;
+        }
         if (want->dtype != MOIRE_F32) {
             if (memcmp(from, to, (size_t)want->bytes) && !gap.wrong++) gap.wrong_image = image;
             continue;
