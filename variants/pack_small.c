@@ -163,7 +163,7 @@ int64_t mo_pack_small_bytes(enum mo_packing packing, const struct mo_graph *grap
 int mo_pack_small_start(enum mo_packing packing, const struct mo_graph *graph, const struct mo_node *node,
                         struct mo_region *region, const void **weights, const float **start,
                         moire_error *err) {
-    struct mo_conv c;
+    struct mo_conv c = {0};
     struct mo_qconv q;
     const int32_t *sums;
     int rc = mo_pack_small(packing, graph, node, region, weights, &sums, err);

@@ -12,6 +12,7 @@
  *   gemm:f32:i2:m8:k16:n16:none:plain>plain           two images of 8 rows, one of the tensors is a slice
  *   gemm:f32:m16:k16:n5:x48:none:plain>plain          rows of the left operand begin 48 floats apart
  *   conv:u8>i8:n1:c64:...:g1:fill:c16>c16             of 8-bit numbers; pads hold a zero point that is not 0
+ *   gemm:u8>f32:m128:k768:n3072:plain>plain           likewise
  *
  * Where a tensor lies is the business of mo_kargs, but for the rows of a product, whose strides kernels have
  * built in (matmul_rows.h).  A layer that could go by Winograd's or Strassen's algorithm but must not
@@ -127,9 +128,14 @@ static bool conv_signature(const struct mo_graph *graph, const struct mo_node *n
 static bool qconv_signature(const struct mo_graph *graph, const struct mo_node *node, struct mo_text *t) {
     struct mo_conv c;
     struct mo_qconv q;
-    if (!mo_qconv_geometry(graph, node, &c, &q) || c.rows || c.x_zero) return false;
+    if (!mo_qconv_geometry(graph, node, &c, &q) || c.x_zero) return false;
     const char *to = q.to == MOIRE_U8 ? "u8" : q.to == MOIRE_I8 ? "i8" : q.to == MOIRE_F32 ? "f32" : NULL;
-    if (!to) return false;
+    if (!to || (c.rows && !(mo_dense(graph, c.x) && mo_dense(graph, c.y)))) return false;
+    if (c.rows) {
+        mo_text_put(t, "gemm:u8>%s:m%lld:k%lld:n%lld:%s>%s", to, (long long)c.w, (long long)c.c,
+                    (long long)c.o, layout_names[c.x->layout], layout_names[c.y->layout]);
+        return true;
+    }
     const int64_t groups = c.groups * c.merge;
     mo_text_put(t, "conv:u8>%s:n%lld:c%lld:h%lld:w%lld:o%lld:k%lldx%lld", to, (long long)c.n, (long long)c.c,
                 (long long)c.h, (long long)c.w, (long long)c.o, (long long)c.kh, (long long)c.kw);
@@ -183,7 +189,8 @@ bool mo_layer_signature(const struct mo_graph *graph, const struct mo_node *node
     if (node->n_in < 2 || node->n_out < 1 || (node->domain[0] && !ours)) return false;
     bool ok = false;
     if (!strcmp(node->op_type, "Conv") && !ours) ok = conv_signature(graph, node, &t);
-    if (!strcmp(node->op_type, "QConv") && ours) ok = qconv_signature(graph, node, &t);
+    if (ours && (!strcmp(node->op_type, "QConv") || !strcmp(node->op_type, "QMatMul")))
+        ok = qconv_signature(graph, node, &t);
     if (!strcmp(node->op_type, "MatMul") || (!strcmp(node->op_type, "Gemm") && !ours))
         ok = gemm_signature(graph, node, &t);
     if (!ok || t.cut) out[0] = 0;

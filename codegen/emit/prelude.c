@@ -205,7 +205,7 @@ void mo_emit_named(FILE *out, const char *format, ...) {
 void mo_emit_names(FILE *out, const char *signature) {
     static const char *const usual[] = {"input",    "input_edge",   "input_one", "input_block", "output",
                                         "spans_of", "output_tiles", "multiply",  "unit",        "pack",
-                                        "gate",     "gate_rows",    "finish"};
+                                        "gate",     "gate_rows",    "finish",    "copy_rows"};
     fputs("#define NAMED(f) moire_", out);
     for (const char *s = signature; *s; s++)
         fputc(isalnum((unsigned char)*s) ? *s : '_', out);

@@ -39,10 +39,13 @@ static void emit_pack(FILE *out, const struct mo_emit_isa *isa) {
     fprintf(out,
             "typedef float quarter __attribute__((vector_size(16), aligned(4), may_alias));\n"
             "/* Stores are plain C, so that MemorySanitizer sees them. */\n"
-            "INLINE void pack(char *y, v a, v b, v c, v d, const struct mo_tile_pack *p, int pixels) {\n"
+            "INLINE v packed(v a, v b, v c, v d, const struct mo_tile_pack *p) {\n"
             "    v x = bytes(shifted(narrow(a, b), p->zero), shifted(narrow(c, d), p->zero));\n"
             "    x = at_most(at_least(x, p->lo), p->hi);\n"
             "    __asm__(\"vpermd %%0, %%1, %%0\" : \"+%s\"(x) : \"%s\"(load((const char *)across)));\n"
+            "    return x;\n}\n"
+            "INLINE void pack(char *y, v a, v b, v c, v d, const struct mo_tile_pack *p, int pixels) {\n"
+            "    v x = packed(a, b, c, d, p);\n"
             "    if (pixels == %d) store(y, x);\n",
             c, c, 4 / isa->vectors);
     if (isa->vectors == 1)
@@ -53,6 +56,17 @@ static void emit_pack(FILE *out, const struct mo_emit_isa *isa) {
     fputs("    if (pixels == 1) *(quarter *)y = __builtin_shufflevector(x, x, 0, 1, 2, 3);\n"
           "}\n",
           out);
+    fputs("/* Pixels that lie apart. */\n"
+          "INLINE void pack_apart(char *y, i64 row, v a, v b, v c, v d, const struct mo_tile_pack *p,\n"
+          "                       int pixels) {\n"
+          "    v x = packed(a, b, c, d, p);\n",
+          out);
+    for (int k = 0; k < 4 / isa->vectors; k++)
+        fprintf(out,
+                "    if (pixels > %d)\n"
+                "        *(quarter *)(y + %d * row) = __builtin_shufflevector(x, x, %d, %d, %d, %d);\n",
+                k, k, 4 * k, 4 * k + 1, 4 * k + 2, 4 * k + 3);
+    fputs("}\n", out);
 }
 
 static void emit_broadcast(FILE *out, const char *constraint) {

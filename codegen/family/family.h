@@ -15,7 +15,8 @@ struct mo_problem {
     char signature[256]; /* mo_layer_signature() */
     enum mo_isa isa;
     int64_t n, c, h, w, o, oh, ow; /* images, channels and extents in and out; GEMM: h = 1, w = rows */
-    int64_t x_row, y_row; /* GEMM: floats from row to row, in and out (residual too): c and o unless sliced */
+    int64_t x_row,
+        y_row; /* GEMM: elements from row to row, in and out (residual too): c and o unless sliced */
     int kh, kw, sh, sw, dh, dw; /* kernel, stride, dilation */
     int pt, pl, pb, pr;         /* pads */
     int groups;

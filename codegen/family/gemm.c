@@ -3,7 +3,7 @@
 #include "codegen/family/walk.h"
 
 static bool takes(const struct mo_problem *p) {
-    return !p->dot && p->in_layout == MO_PLAIN && p->out_layout == MO_PLAIN;
+    return p->in_layout == MO_PLAIN && p->out_layout == MO_PLAIN;
 }
 
 static int points(const struct mo_problem *p, struct mo_point *out, int cap) {

@@ -29,9 +29,11 @@ static bool qconv_problem(const struct mo_graph *graph, const struct mo_node *no
     struct mo_qconv q;
     p->dot = mo_isa_dot(p->isa);
     if (p->dot != MO_DOT_AVX512_VNNI && p->dot != MO_DOT_AVX_VNNI) return false;
-    if (!mo_qconv_geometry(graph, node, &c, &q) || c.rows) return false;
+    if (!mo_qconv_geometry(graph, node, &c, &q)) return false;
     set_geometry(&c, p);
     p->to = q.to;
+    p->x_row = c.c, p->y_row = c.o;
+    if (c.rows) return p->in_layout == MO_PLAIN && p->out_layout == MO_PLAIN;
     p->fills = q.x_zero && c.pt + c.pl + c.pb + c.pr;
     return !c.depthwise && p->out_layout == MO_C16;
 }
@@ -61,9 +63,9 @@ bool mo_problem_from_node(const struct mo_graph *graph, const struct mo_node *no
     p->isa = isa;
     p->fuse = node->fuse;
     p->exact = graph->exact;
-    bool ok = !strcmp(node->op_type, "Conv")    ? conv_problem(graph, node, p)
-              : !strcmp(node->op_type, "QConv") ? qconv_problem(graph, node, p)
-                                                : gemm_problem(graph, node, p);
+    bool ok = !strcmp(node->op_type, "Conv") ? conv_problem(graph, node, p)
+              : *node->op_type == 'Q'        ? qconv_problem(graph, node, p)
+                                             : gemm_problem(graph, node, p);
     for (int i = 0; ok && mo_emit_families()[i]; i++)
         if (mo_emit_families()[i]->takes(p)) return true;
     return false;

@@ -27,6 +27,10 @@ int mo_walk_step(const struct mo_walk *w) {
     return w->small ? 4 : 1;
 }
 
+int mo_walk_block(const struct mo_walk *w) {
+    return w->small && w->p->to != MOIRE_F32 ? 16 : 64;
+}
+
 const struct mo_emit_isa *mo_walk_isa(const struct mo_problem *p, bool halves) {
     if (p->dot) return halves ? NULL : mo_emit_isa_of_dot(p->dot);
     return halves ? mo_emit_isa_halves(p->isa) : mo_emit_isa(p->isa);
@@ -38,7 +42,7 @@ static void describe_blocked(const struct mo_problem *p, struct mo_walk *w) {
     w->x_pixel = plain ? 4 : w->small ? 16 : 64;
     w->x_row = w->col.in * w->x_pixel;
     w->x_plane = w->row.in * w->x_row;
-    w->y_pixel = w->small && p->to != MOIRE_F32 ? 16 : 64;
+    w->y_pixel = mo_walk_block(w);
     w->y_row = w->col.out * w->y_pixel;
     w->y_block = w->row.out * w->y_row;
     w->groups = w->kind == MO_WALK_BLOCKED ? p->groups : 1;
@@ -57,11 +61,12 @@ static void describe_gemm(const struct mo_problem *p, struct mo_walk *w) {
     w->channels = p->c;
     w->planes = 1;
     w->ocb = blocks(p->o);
-    w->x_row = w->x_pixel = p->x_row * 4;
-    w->y_row = w->y_pixel = p->y_row * 4;
-    w->y_block = 64;
+    const int64_t x_element = w->small ? 1 : 4, y_element = mo_walk_block(w) / 16;
+    w->x_row = w->x_pixel = p->x_row * x_element;
+    w->y_row = w->y_pixel = p->y_row * y_element;
+    w->y_block = mo_walk_block(w);
     w->w_tap = 64;
-    w->w_plane = w->w_block = p->c * 64;
+    w->w_plane = w->w_block = p->c * 64 / mo_walk_step(w);
 }
 
 bool mo_walk_describe(const struct mo_problem *p, enum mo_walk_kind kind, struct mo_walk *w) {
@@ -80,7 +85,8 @@ bool mo_walk_describe(const struct mo_problem *p, enum mo_walk_kind kind, struct
         describe_gemm(p, w);
     else
         describe_blocked(p, w);
-    return p->kh <= MO_AXIS_TAPS && p->kw <= MO_AXIS_TAPS && (!w->small || kind == MO_WALK_BLOCKED);
+    return p->kh <= MO_AXIS_TAPS && p->kw <= MO_AXIS_TAPS &&
+           (!w->small || kind == MO_WALK_BLOCKED || kind == MO_WALK_GEMM);
 }
 
 bool mo_walk_shares_taps(const struct mo_walk *w) {
@@ -97,9 +103,9 @@ static void apply_gemm(struct mo_walk *w, int64_t rows) {
     w->chunks = w->row_chunks = w->row.tiles;
     w->unit_sets = (w->sets + w->unit_tiles - 1) / w->unit_tiles;
     w->planes = blocks(w->channels);
-    w->x_row = 64;
-    w->x_plane = rows * 64;
-    w->w_plane = 1024;
+    w->x_row = w->small ? 16 : 64;
+    w->x_plane = rows * w->x_row;
+    w->w_plane = 1024 / mo_walk_step(w);
     w->scratch_bytes = w->planes * w->x_plane;
 }
 

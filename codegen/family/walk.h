@@ -110,16 +110,18 @@ bool mo_walk_adds_late(const struct mo_walk *w);
 /* finish(): the activation of n stored vectors, `step` bytes apart.  A function of its own, since its
  * constants need the registers that a tile fills with accumulators. */
 void mo_walk_emit_finish(FILE *out, const struct mo_walk *w);
-/* Channels of a step. */
+/* Channels of a step; bytes of a block of 16 outputs. */
 int mo_walk_step(const struct mo_walk *w);
+int mo_walk_block(const struct mo_walk *w);
 /* The set of instructions for the layer, perhaps on halves of vectors; NULL: there is none. */
 const struct mo_emit_isa *mo_walk_isa(const struct mo_problem *p, bool halves);
 /* Depthwise: the weights of a filter row fit the registers beside the tile, and taps share loaded inputs. */
 bool mo_walk_shares_taps(const struct mo_walk *w);
 /* Of layers of 8-bit numbers (walk_small.c): what a file begins with; the end of a tile, from its sums to
- * bytes or floats; and in a unit, for its set of output blocks, what a tile's end is given, `a`. */
+ * bytes or floats, `lanes` of the last block; and in a unit, for its set of output blocks, what a tile's end
+ * is given, `a`. */
 void mo_walk_small_head(FILE *out, const struct mo_walk *w, const char *name);
-void mo_walk_small_finish(FILE *out, const struct mo_walk *w, const struct mo_mac *mac);
+void mo_walk_small_finish(FILE *out, const struct mo_walk *w, const struct mo_mac *mac, int lanes);
 void mo_walk_small_set(FILE *out, int indent);
 int mo_walk_emit(const struct mo_walk *w, const char *name, FILE *out, moire_error *err);
 

@@ -83,12 +83,12 @@ static double compute_cycles(const struct mo_walk *w) {
 
 static int64_t in_bytes(const struct mo_walk *w) {
     int64_t planes = w->kind == MO_WALK_DEPTHWISE ? w->ocb : w->planes * w->groups;
-    if (w->kind == MO_WALK_GEMM) return w->row.in * w->channels * 4;
+    if (w->kind == MO_WALK_GEMM) return w->row.in * w->channels * (w->small ? 1 : 4);
     return planes * w->row.in * w->x_row;
 }
 
 static int64_t out_bytes(const struct mo_walk *w) {
-    return w->groups * w->ocb * w->row.out * w->col.out * (w->small ? w->y_pixel : 64);
+    return w->groups * w->ocb * w->row.out * w->col.out * mo_walk_block(w);
 }
 
 /* Weights that every tile of a set uses, in one part. */

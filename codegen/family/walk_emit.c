@@ -170,7 +170,7 @@ static void emit_planes(FILE *out, const struct tile *t) {
     bool by_16 = w->kind == MO_WALK_BLOCKED || w->packed;
     const int step = mo_walk_step(w);
     int64_t tail = by_16 ? (w->channels % 16 + step - 1) / step : 0, full = w->planes - (tail ? 1 : 0);
-    int64_t steps = by_16 ? 16 / step : w->channels;
+    int64_t steps = by_16 ? 16 / step : w->channels / step;
     if (by_16)
         full /= w->parts;
     else
@@ -265,6 +265,12 @@ static void emit_stored(FILE *out, const struct tile *t, int r, long at, const c
     fprintf(out, ", %d);\n", lanes);
 }
 
+/* Channels of the tile's last block that the output has room for. */
+static int lanes_left(const struct tile *t) {
+    const int left = (int)(t->w->outs % 16);
+    return t->last && t->w->kind == MO_WALK_GEMM && left ? left : 16;
+}
+
 /* Activation and residual, then the stores.  Cheap activations act on the accumulators; long ones on what is
  * stored. */
 static void emit_finish(FILE *out, const struct tile *t) {
@@ -272,7 +278,7 @@ static void emit_finish(FILE *out, const struct tile *t) {
     const struct mo_walk *w = t->w;
     char pixels[16];
     if (w->small) {
-        mo_walk_small_finish(out, w, &t->mac);
+        mo_walk_small_finish(out, w, &t->mac, lanes_left(t));
         return;
     }
     if (clamp_act(f->act)) {

@@ -41,25 +41,65 @@ static void emit_sums(FILE *out, const struct mo_mac *m, int pixels) {
                     (r / vectors * pixels + i) * 64 + r % vectors * m->isa->lanes * 4, r, i);
 }
 
-void mo_walk_small_finish(FILE *out, const struct mo_walk *w, const struct mo_mac *m) {
+/* Sums of `pixels` of block b, by the library, to y + at.  Of a block that the output has no room for, by way
+ * of whole pixels. */
+static void emit_requantize(FILE *out, const struct mo_walk *w, int sums, int b, int pixels, int64_t at,
+                            int lanes) {
+    const int block = mo_walk_block(w);
+    const int64_t apart = lanes < 16 ? block : w->flat ? w->y_row : w->y_pixel;
+    char to[40] = "whole_pixels";
+    if (lanes < 16)
+        fprintf(out, "        char whole_pixels[%d] __attribute__((aligned(64)));\n", pixels * block);
+    else
+        snprintf(to, sizeof to, "y + %lld", (long long)at);
+    fprintf(out,
+            "        a->args->requantize(a->args->requant, sums + %d, (const float *)(a->factor + %d),\n"
+            "                            (const float *)(a->shift + %d), %d, %s, %lld);\n",
+            sums, b * 64, b * 64, pixels, to, (long long)apart);
+    if (lanes < 16)
+        fprintf(out,
+                "        for (i64 i = 0; i < %d; i++)\n"
+                "            for (i64 k = 0; k < %d; k++)\n"
+                "                y[%lld + i * %lld + k] = whole_pixels[i * %d + k];\n",
+                pixels, lanes * block / 16, (long long)at, (long long)w->y_row, block);
+}
+
+/* Rows of a matrix, to bytes. */
+static void emit_pack_rows(FILE *out, const struct mo_walk *w, const struct mo_mac *m) {
+    const int vectors = m->isa->vectors, pixels = 4 / vectors;
+    fputs("    if (a->pack) {\n"
+          "        const char *f = a->factor, *s = a->shift;\n",
+          out);
+    for (int b = 0; b < m->blocks; b++)
+        for (int col = 0; col < m->cols; col += pixels) {
+            const int n = m->cols - col < pixels ? m->cols - col : pixels;
+            const int64_t at = b * w->y_block + col * w->y_row;
+            fprintf(out, "        pack_apart(y + %lld, %lld", (long long)at, (long long)w->y_row);
+            for (int k = 0; k < 4; k++) {
+                const int r = b * vectors + k % vectors, pixel = col + (k / vectors < n ? k / vectors : 0);
+                fprintf(out, ", whole(a%d_%d, f + %d, s + %d)", r, pixel, r * m->isa->lanes * 4,
+                        r * m->isa->lanes * 4);
+            }
+            fprintf(out, ", a->pack, %d);\n", n);
+        }
+    fputs("    } else {\n", out);
+}
+
+void mo_walk_small_finish(FILE *out, const struct mo_walk *w, const struct mo_mac *m, int lanes) {
     const int pixels = m->rows * m->cols;
     char block[24], row[24];
     snprintf(block, sizeof block, "%lld", (long long)w->y_block);
     snprintf(row, sizeof row, "%lld", (long long)w->y_row);
-    if (w->p->to == MOIRE_U8)
-        mo_mac_pack(out, m, block, row);
-    else
+    if (w->p->to != MOIRE_U8 || lanes < 16)
         fputs("    {\n", out);
+    else if (w->kind == MO_WALK_GEMM)
+        emit_pack_rows(out, w, m);
+    else
+        mo_mac_pack(out, m, block, row);
     emit_sums(out, m, pixels);
     for (int b = 0; b < m->blocks; b++)
-        for (int i = 0; i < m->rows; i++) {
-            const int64_t at = b * w->y_block + i * w->y_row;
-            fprintf(
-                out,
-                "        a->args->requantize(a->args->requant, sums + %d, (const float *)(a->factor + %d),\n"
-                "                            (const float *)(a->shift + %d), %d, y + %lld, %lld);\n",
-                (b * pixels + i * m->cols) * 64, b * 64, b * 64, m->cols, (long long)at,
-                (long long)w->y_pixel);
-        }
+        for (int i = 0; i < m->rows; i++)
+            emit_requantize(out, w, (b * pixels + i * m->cols) * 64, b, m->cols,
+                            b * w->y_block + i * w->y_row, b + 1 < m->blocks ? 16 : lanes);
     fputs("    }\n", out);
 }

@@ -107,14 +107,17 @@ static void emit_conv_unit(FILE *out, const struct mo_walk *w) {
 /* Copies the rows of one tile to the scratch as [K/16][row][16]: consecutive lines, where rows of the matrix
  * may all fall into one set of the cache. */
 static void emit_pack(FILE *out, const struct mo_walk *w) {
-    long long k = (long long)w->channels, row = (long long)w->p->x_row * 4;
+    long long k = (long long)w->channels, row = (long long)w->p->x_row * (w->small ? 1 : 4);
     fprintf(out,
-            "static void pack(const char *x, char *to, i64 rows) {\n"
+            "static void copy_rows(const char *x, char *to, i64 rows) {\n"
             "    for (i64 k = 0; k < %lld; k++)\n"
             "        for (i64 t = 0; t < rows; t++)\n"
-            "            for (i64 i = 0; i < 64; i += sizeof(v))\n"
-            "                store(to + k * %lld + t * 64 + i, load(x + t * %lld + k * 64 + i));\n",
-            k / 16, (long long)w->x_plane, row);
+            "            for (i64 i = 0; i < %lld; i += sizeof(%s))\n"
+            "                *(%s *)(to + k * %lld + t * %lld + i) = *(const %s *)(x + t * %lld + k * %lld + "
+            "i);\n",
+            k / 16, (long long)w->x_row, w->small ? "quarter" : "vu", w->small ? "quarter" : "vu",
+            (long long)w->x_plane, (long long)w->x_row, w->small ? "quarter" : "vu", row,
+            (long long)w->x_row);
     if (k % 16)
         fprintf(out,
                 "    for (i64 t = 0; t < rows; t++)\n"
@@ -133,14 +136,16 @@ static void emit_packed_unit(FILE *out, const struct mo_walk *w) {
           out);
     fprintf(out, "    while (k < %d && row_run[k + 1].first <= r0) k++;\n", w->row.n_runs - 1);
     fprintf(out, "    const char *x = (const char *)a->in[0] + image * a->in_image[0] + row_at(r0) * %lld;\n",
-            (long long)w->p->x_row * 4);
-    fputs("    pack(x, scratch, row_at(r0 + 1) - row_at(r0));\n    x = scratch;\n", out);
+            (long long)w->p->x_row * (w->small ? 1 : 4));
+    fputs("    copy_rows(x, scratch, row_at(r0 + 1) - row_at(r0));\n    x = scratch;\n", out);
     fprintf(out, "    for (i64 set = chunk * %lld; set < (chunk + 1) * %lld && set < %lld; set++) {\n", chunk,
             chunk, (long long)w->sets);
     emit_set(out, w, 8);
     fprintf(out, "        i64 yo = row_at(r0) * %lld;\n", (long long)w->y_row);
     fprintf(out, "        fn[row_run[k].cls][0](x, w, b, y + yo, %s, 1, 0);\n    }\n}\n\n",
-            w->p->fuse.residual >= 0 ? "res + yo" : "0");
+            w->small                   ? "&end"
+            : w->p->fuse.residual >= 0 ? "res + yo"
+                                       : "0");
 }
 
 /* gate(): sets [first, last) of weights times the gate of an image, to the scratch. */

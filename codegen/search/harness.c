@@ -181,7 +181,7 @@ static void make_constants(struct mo_harness *h) {
 /* Convolutions get their strides between images at run time: here images always lie apart. */
 static bool spread(struct mo_harness *h) {
     const struct mo_node *node = h->node;
-    if (strcmp(node->op_type, "Conv") && !mo_layer_is_small(node)) return true;
+    if (strcmp(node->op_type, "Conv") && strcmp(node->op_type, "QConv")) return true;
     for (int i = 0; i < node->n_in + node->n_out; i++) {
         int id = i < node->n_in ? node->in[i] : node->out[i - node->n_in];
         struct mo_tensor *t = id < 0 ? NULL : h->graph->tensors[id];
@@ -219,7 +219,7 @@ static bool make_buffers(struct mo_harness *h) {
 
 /* A bias for kernels when binding a generic kernel made none. */
 static bool make_bias(struct mo_harness *h) {
-    bool conv = !strcmp(h->node->op_type, "Conv") || mo_layer_is_small(h->node);
+    bool conv = !strcmp(h->node->op_type, "Conv") || !strcmp(h->node->op_type, "QConv");
     int channels = h->out->shape.rank == 4 && conv ? 1 : h->out->shape.rank - 1;
     int64_t n = h->out->shape.d[channels];
     h->bias = mo_alloc(h->env, ((size_t)n + 64) * sizeof *h->bias);

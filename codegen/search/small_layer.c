@@ -12,7 +12,7 @@
 static const double SPREAD = 50;
 
 bool mo_layer_is_small(const struct mo_node *node) {
-    return !strcmp(node->op_type, "QConv");
+    return !strcmp(node->op_type, "QConv") || !strcmp(node->op_type, "QMatMul");
 }
 
 /* A step of the output; 1 of floats. */
@@ -60,6 +60,17 @@ void mo_small_fill(const struct mo_harness *h, enum mo_trial_data dataset, uint6
 }
 
 /* Exact. */
+static int64_t product_at(const struct mo_harness *h, const struct mo_qconv *q, int64_t row, int64_t column) {
+    const struct mo_tensor *w = mo_node_in(h->graph, h->node, MO_QCONV_WEIGHTS);
+    const int64_t n = w->shape.d[1];
+    const uint8_t *x = (const uint8_t *)h->args.in[MO_QCONV_X] + row * n;
+    const int8_t *weights = (const int8_t *)w->data + column * n;
+    int64_t sum = 0;
+    for (int64_t k = 0; k < n; k++)
+        sum += (int64_t)(x[k] - q->x_zero) * weights[k];
+    return sum;
+}
+
 static int64_t sum_at(const struct mo_harness *h, const struct mo_qconv *q, const int64_t at[4]) {
     const struct mo_tensor *x = mo_node_in(h->graph, h->node, MO_QCONV_X);
     const struct mo_tensor *w = mo_node_in(h->graph, h->node, MO_QCONV_WEIGHTS);
@@ -85,14 +96,18 @@ static int64_t sum_at(const struct mo_harness *h, const struct mo_qconv *q, cons
     return sum;
 }
 
-bool mo_small_oracle(const struct mo_harness *h, const int64_t at[4], double *want, double *allowed) {
+bool mo_small_oracle(const struct mo_harness *h, int64_t flat, const int64_t at[4], double *want,
+                     double *allowed) {
     struct mo_qconv q;
     const struct mo_fuse *f = &h->node->fuse;
-    if (!mo_qconv_read(h->node, &q) || h->out->shape.rank != 4) return false;
+    const bool rows = !strcmp(h->node->op_type, "QMatMul");
+    const int64_t n = h->out->shape.d[h->out->shape.rank - 1], channel = rows ? flat % n : at[1];
+    if (!mo_qconv_read(h->node, &q) || (!rows && h->out->shape.rank != 4)) return false;
+    const int64_t sum = rows ? product_at(h, &q, flat / n, channel) : sum_at(h, &q, at);
     const float *factor = mo_node_in(h->graph, h->node, MO_QCONV_FACTOR)->data;
     const struct mo_tensor *b = mo_node_in(h->graph, h->node, MO_QCONV_BIAS);
-    const double product = (double)factor[at[1]] * (double)sum_at(h, &q, at),
-                 bias = b ? (double)((const float *)b->data)[at[1]] : 0;
+    const double product = (double)factor[channel] * (double)sum,
+                 bias = b ? (double)((const float *)b->data)[channel] : 0;
     const double v = mo_oracle_activate(f->act, f->a, f->b, product + bias), step = step_of(&q);
     const bool clamps = f->act == MO_ACT_NONE || f->act == MO_ACT_RELU || f->act == MO_ACT_CLIP;
     *allowed =

@@ -15,6 +15,7 @@
 #include "variants/conv_geometry.h"
 #include "variants/small_args.h"
 
+/* Of a product of matrices: n x w rows of c columns, by c x o; kh is 0. */
 struct shape {
     int n, c, h, w, o, kh, kw, sh, sw, dh, dw, pt, pl, pb, pr, groups, x_zero, y_zero;
     moire_dtype to;
@@ -33,6 +34,11 @@ static const struct shape shapes[] = {
     {1, 48, 9, 13, 40, 1, 1, 2, 2, 1, 1, 0, 0, 0, 0, 1, 0, 0, MOIRE_F32, MO_ACT_NONE, "pointwise"},
     {1, 32, 1, 1, 20, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, 9, 0, MOIRE_U8, MO_ACT_SIGMOID, "pointwise"},
     {2, 72, 8, 7, 24, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, 0, -128, MOIRE_I8, MO_ACT_RELU, "pointwise"},
+    {1, 48, 1, 7, 32, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 31, 0, MOIRE_U8, MO_ACT_RELU, "gemm"},
+    {2, 64, 1, 23, 80, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 128, 121, MOIRE_U8, MO_ACT_NONE, "gemm"},
+    {1, 32, 1, 30, 56, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 5, 9, MOIRE_U8, MO_ACT_NONE, "gemm"},
+    {1, 80, 1, 3, 37, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 0, -3, MOIRE_I8, MO_ACT_NONE, "gemm"},
+    {2, 96, 1, 29, 41, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 99, 0, MOIRE_F32, MO_ACT_TANH, "gemm"},
     {1, 16, 6, 5, 4, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 60, 5, MOIRE_U8, MO_ACT_NONE, "pointwise"},
 };
 enum { N_SHAPES = sizeof shapes / sizeof *shapes, POINTS = 3 };
@@ -44,7 +50,7 @@ static int add_tensor(struct mo_graph *g, moire_dtype type, bool constant, const
     struct mo_tensor *t =
         constant ? mo_graph_add_const(g, "t", type, shape) : mo_graph_add_tensor(g, "t", type, shape);
     assert_non_null(t);
-    if (!constant) t->layout = MO_C16;
+    if (!constant && shape->rank == 4) t->layout = MO_C16;
     return t->id;
 }
 
@@ -65,23 +71,33 @@ static int extent(int in, int k, int s, int d, int pads) {
     return (in + pads - (k - 1) * d - 1) / s + 1;
 }
 
-static struct mo_graph *graph_of(const struct shape *s) {
-    struct mo_graph *g = mo_graph_create(&env);
-    struct mo_node *node = mo_graph_add_node(g, "layer", "QConv", "moire", 4, 1);
+static void add_window(struct mo_graph *g, struct mo_node *node, const struct shape *s) {
     const int oh = extent(s->h, s->kh, s->sh, s->dh, s->pt + s->pb),
               ow = extent(s->w, s->kw, s->sw, s->dw, s->pl + s->pr);
     node->in[MO_QCONV_X] = add_tensor(g, MOIRE_U8, false, &(struct mo_shape){4, {s->n, s->c, s->h, s->w}});
     node->in[MO_QCONV_WEIGHTS] =
         add_tensor(g, MOIRE_I8, true, &(struct mo_shape){4, {s->o, s->c / s->groups, s->kh, s->kw}});
-    node->in[MO_QCONV_FACTOR] = add_tensor(g, MOIRE_F32, true, &(struct mo_shape){1, {s->o}});
-    node->in[MO_QCONV_BIAS] = add_tensor(g, MOIRE_F32, true, &(struct mo_shape){1, {s->o}});
     node->out[0] = add_tensor(g, s->to, false, &(struct mo_shape){4, {s->n, s->o, oh, ow}});
-    node->fuse = (struct mo_fuse){.act = s->act, .a = -0.6f, .b = 0.9f, .residual = -1};
-    if (s->act == MO_ACT_HSWISH) node->fuse.a = 1.0f / 6, node->fuse.b = 0.5f;
     set_ints(g, node, "strides", 2, (int[]){s->sh, s->sw});
     set_ints(g, node, "dilations", 2, (int[]){s->dh, s->dw});
     set_ints(g, node, "pads", 4, (int[]){s->pt, s->pl, s->pb, s->pr});
     set_int(g, node, "group", s->groups);
+}
+
+static void add_matrices(struct mo_graph *g, struct mo_node *node, const struct shape *s) {
+    node->in[MO_QCONV_X] = add_tensor(g, MOIRE_U8, false, &(struct mo_shape){3, {s->n, s->w, s->c}});
+    node->in[MO_QCONV_WEIGHTS] = add_tensor(g, MOIRE_I8, true, &(struct mo_shape){2, {s->o, s->c}});
+    node->out[0] = add_tensor(g, s->to, false, &(struct mo_shape){3, {s->n, s->w, s->o}});
+}
+
+static struct mo_graph *graph_of(const struct shape *s) {
+    struct mo_graph *g = mo_graph_create(&env);
+    struct mo_node *node = mo_graph_add_node(g, "layer", s->kh ? "QConv" : "QMatMul", "moire", 4, 1);
+    (s->kh ? add_window : add_matrices)(g, node, s);
+    node->in[MO_QCONV_FACTOR] = add_tensor(g, MOIRE_F32, true, &(struct mo_shape){1, {s->o}});
+    node->in[MO_QCONV_BIAS] = add_tensor(g, MOIRE_F32, true, &(struct mo_shape){1, {s->o}});
+    node->fuse = (struct mo_fuse){.act = s->act, .a = -0.6f, .b = 0.9f, .residual = -1};
+    if (s->act == MO_ACT_HSWISH) node->fuse.a = 1.0f / 6, node->fuse.b = 0.5f;
     set_int(g, node, "x_zero", s->x_zero);
     set_int(g, node, "to", s->to);
     if (s->to != MOIRE_F32) {
