@@ -41,9 +41,9 @@ ISA_base := -march=x86-64-v2
 ISA_avx2 := -march=x86-64-v3
 ISA_avx512 := -march=x86-64-v4 -mprefer-vector-width=512
 DOTS     := avx512vnni avxvnni avx2pairs
-ISA_avx512vnni := $(ISA_avx512) -mavx512vnni
-ISA_avxvnni := $(ISA_avx2) -mavxvnni
-ISA_avx2pairs := $(ISA_avx2)
+ISA_avx512vnni = $(ISA_avx512) -mavx512vnni
+ISA_avxvnni = $(ISA_avx2) -mavxvnni
+ISA_avx2pairs = $(ISA_avx2)
 ISA_bf16 := $(ISA_avx512) -mavx512bf16
 ISA_amx  := $(ISA_bf16) -mamx-tile -mamx-int8 -mamx-bf16
 endif

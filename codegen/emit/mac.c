@@ -15,7 +15,7 @@ int mo_mac_vectors(const struct mo_mac *m) {
 
 bool mo_mac_fits(const struct mo_emit_isa *isa, int64_t vectors, int64_t pixels) {
     if (!isa->constraint) return vectors * pixels <= isa->max_acc; /* who knows what a compiler keeps */
-    return vectors * pixels + vectors + (isa->by_lane ? pixels : 1) <= isa->regs;
+    return vectors * pixels + vectors + isa->pairs + (isa->by_lane ? pixels : 1) <= isa->regs;
 }
 
 void mo_mac_declare(FILE *out, const struct mo_mac *m, int indent) {

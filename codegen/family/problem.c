@@ -23,13 +23,11 @@ static bool conv_problem(const struct mo_graph *graph, const struct mo_node *nod
     return p->out_layout == MO_C16 && (!c.residual || c.residual->layout == MO_C16);
 }
 
-/* By sets that multiply bytes as they are. */
 static bool qconv_problem(const struct mo_graph *graph, const struct mo_node *node, struct mo_problem *p) {
     struct mo_conv c;
     struct mo_qconv q;
     p->dot = mo_isa_dot(p->isa);
-    if (p->dot != MO_DOT_AVX512_VNNI && p->dot != MO_DOT_AVX_VNNI) return false;
-    if (!mo_qconv_geometry(graph, node, &c, &q)) return false;
+    if (!p->dot || !mo_qconv_geometry(graph, node, &c, &q)) return false;
     set_geometry(&c, p);
     p->to = q.to;
     p->x_row = c.c, p->y_row = c.o;

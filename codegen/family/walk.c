@@ -4,7 +4,14 @@
 
 #include <string.h>
 
-enum { MAX_FUNCTIONS = 24, IN_PLACE_ROWS = 8, MIN_UNITS = 64, OWN_FROM = 1 << 20, OWN_CHANNELS = 32 };
+enum {
+    MAX_FUNCTIONS = 24,
+    IN_PLACE_ROWS = 8,
+    MIN_UNITS = 64,
+    WIDE_BYTES = 256 << 10,
+    OWN_FROM = 1 << 20,
+    OWN_CHANNELS = 32
+};
 
 static int64_t blocks(int64_t channels) {
     return (channels + 15) / 16;
@@ -24,7 +31,7 @@ static void describe_axes(const struct mo_problem *p, struct mo_walk *w) {
 }
 
 int mo_walk_step(const struct mo_walk *w) {
-    return w->small ? 4 : 1;
+    return !w->small ? 1 : w->isa->pairs ? 2 : 4;
 }
 
 int mo_walk_block(const struct mo_walk *w) {
@@ -50,6 +57,11 @@ static void describe_blocked(const struct mo_problem *p, struct mo_walk *w) {
     w->ocb = blocks(p->o / w->groups);
     w->planes = w->kind == MO_WALK_BLOCKED ? blocks(w->channels) : plain ? p->c : 1;
     w->x_group = w->kind == MO_WALK_DEPTHWISE ? w->x_plane : w->planes * w->x_plane;
+    if (w->small && w->isa->pairs) {
+        w->widens = true;
+        w->from_row = w->x_row, w->from_plane = w->x_plane, w->from_group = w->x_group;
+        w->x_pixel *= 2, w->x_row *= 2;
+    }
     w->w_tap = w->kind == MO_WALK_BLOCKED ? 1024 / mo_walk_step(w) : 64;
     w->w_plane = taps * w->w_tap;
     w->w_block = w->planes * w->w_plane;
@@ -78,7 +90,7 @@ bool mo_walk_describe(const struct mo_problem *p, enum mo_walk_kind kind, struct
     w->kind = kind;
     w->n = p->n;
     w->outs = p->o;
-    w->packing = w->small ? MO_PACK_DOT16 : packings[kind];
+    w->packing = !w->small ? packings[kind] : w->isa->pairs ? MO_PACK_PAIRS16 : MO_PACK_DOT16;
     w->gated = p->fuse.gated;
     describe_axes(p, w);
     if (kind == MO_WALK_GEMM)
@@ -98,12 +110,12 @@ bool mo_walk_shares_taps(const struct mo_walk *w) {
 /* Few rows are read where they are: they cannot crowd a cache set.  More are copied first; a unit is then one
  * row tile against some sets. */
 static void apply_gemm(struct mo_walk *w, int64_t rows) {
-    w->packed = rows > IN_PLACE_ROWS;
+    w->packed = rows > IN_PLACE_ROWS || w->isa->pairs;
     if (!w->packed) return;
     w->chunks = w->row_chunks = w->row.tiles;
     w->unit_sets = (w->sets + w->unit_tiles - 1) / w->unit_tiles;
     w->planes = blocks(w->channels);
-    w->x_row = w->small ? 16 : 64;
+    w->x_row = !w->small ? 64 : w->isa->pairs ? 32 : 16;
     w->x_plane = rows * w->x_row;
     w->w_plane = 1024 / mo_walk_step(w);
     w->scratch_bytes = w->planes * w->x_plane;
@@ -114,6 +126,16 @@ static int64_t split_columns(const struct mo_walk *w) {
     int64_t units = w->n * w->sets * w->row_chunks;
     if (units >= MIN_UNITS) return 1;
     return (MIN_UNITS + units - 1) / units < w->col.tiles ? (MIN_UNITS + units - 1) / units : w->col.tiles;
+}
+
+/* Units of a chunk follow each other, so that its pixels are made int16 once for all sets. */
+static bool apply_widening(struct mo_walk *w) {
+    if (!w->widens) return true;
+    const int64_t tiles = (w->row.tiles + w->row_chunks - 1) / w->row_chunks;
+    const int64_t rows = tiles * (w->row.size + !!w->row.extra);
+    w->x_plane = ((rows - 1) * w->row.stride + (w->row.taps - 1) * w->row.dilation + 1) * w->x_row;
+    w->scratch_bytes = w->planes * w->x_plane;
+    return w->scratch_bytes <= WIDE_BYTES;
 }
 
 /* Whole parts only: the loops of a tile have constant lengths.  A residual added last may share its memory
@@ -143,7 +165,7 @@ bool mo_walk_apply(struct mo_walk *w, const struct mo_point *point) {
     w->prefetch = knob[MO_KNOB_PREFETCH];
     snprintf(w->ahead, sizeof w->ahead, "%lld",
              w->prefetch == MO_PREFETCH_SET ? (long long)w->w_block * knob[MO_KNOB_BLOCKS] : w->prefetch);
-    w->sets_outer = !knob[MO_KNOB_ORDER];
+    w->sets_outer = !knob[MO_KNOB_ORDER] && !w->widens;
     w->fold = knob[MO_KNOB_FOLD];
     w->halves = knob[MO_KNOB_HALVES];
     w->isa = mo_walk_isa(w->p, w->halves);
@@ -163,7 +185,7 @@ bool mo_walk_apply(struct mo_walk *w, const struct mo_point *point) {
     w->chunks = w->row_chunks * split_columns(w);
     if (w->kind == MO_WALK_GEMM) apply_gemm(w, rows);
     if (w->gated) w->scratch_bytes = (w->sets_outer ? 1 : w->sets) * w->blocks * w->w_block;
-    if (!apply_parts(w, knob[MO_KNOB_PARTS])) return false;
+    if (!apply_parts(w, knob[MO_KNOB_PARTS]) || !apply_widening(w)) return false;
     w->owns = owns_lines(w);
     return true;
 }

@@ -86,7 +86,11 @@ struct mo_walk {
     bool owns;   /* a tile begins by fetching the lines it will write */
     bool gated;  /* weights are multiplied by the image's gate first, in the scratch: set by set, or all */
     bool packed; /* GEMM: a tile's rows are first copied to the scratch */
-    bool flat;   /* one column: a tile's rows are consecutive pixels */
+    /* Pixels of bytes are made int16 (isa->pairs): those that a unit's row tiles meet, in the scratch.  Units
+     * of one range that follow each other share them. */
+    bool widens;
+    int64_t from_row, from_plane, from_group; /* where they come from, in bytes: as x_row, x_plane, x_group */
+    bool flat;                                /* one column: a tile's rows are consecutive pixels */
 };
 /* Describes a layer for a kind; false when the kind cannot take it. */
 bool mo_walk_describe(const struct mo_problem *p, enum mo_walk_kind kind, struct mo_walk *out);
@@ -123,6 +127,8 @@ bool mo_walk_shares_taps(const struct mo_walk *w);
 void mo_walk_small_head(FILE *out, const struct mo_walk *w, const char *name);
 void mo_walk_small_finish(FILE *out, const struct mo_walk *w, const struct mo_mac *mac, int lanes);
 void mo_walk_small_set(FILE *out, int indent);
+/* widen_rows(): the pixels of a chunk of row tiles to the scratch. */
+void mo_walk_emit_widen(FILE *out, const struct mo_walk *w);
 int mo_walk_emit(const struct mo_walk *w, const char *name, FILE *out, moire_error *err);
 
 /* Of any family: what emitted files begin with (types, ABI, `v act(v)`) and end with (the exported descriptor

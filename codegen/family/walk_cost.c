@@ -201,9 +201,10 @@ static void try_orders(struct mo_walk *w, struct mo_point *point, struct list *l
     bool reused = w->kind == MO_WALK_GEMM && w->row.tiles > 4;
     int prefetches =
         depthwise || w->kind == MO_WALK_FIRST || reused || w->gated || weights < L1_BYTES ? 0 : 2;
-    int orders =
-        !depthwise && (in > L2_BYTES / 2 || weights > L2_BYTES / 2) && w->unit_sets > 1 && w->chunks > 1 ? 2
-                                                                                                         : 1;
+    int orders = !depthwise && !w->widens && (in > L2_BYTES / 2 || weights > L2_BYTES / 2) &&
+                         w->unit_sets > 1 && w->chunks > 1
+                     ? 2
+                     : 1;
     for (int i = 0; i < (prefetches ? prefetches : 1); i++)
         for (int k = 0; k < orders; k++) {
             point->knob[MO_KNOB_PREFETCH] = prefetches && !i ? distance : 0;

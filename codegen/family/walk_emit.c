@@ -340,7 +340,10 @@ static void emit_tile(FILE *out, const struct tile *t) {
     fputs(";\n", out);
     mo_mac_declare(out, &t->mac, 4);
     fprintf(out, "    (void)x_, (void)%s, (void)part;\n", w->small ? "a" : "res");
-    if (t->mac.fills) fputs("    const v z_ = load(a->zero);\n    (void)z_;\n", out);
+    if (t->mac.fills)
+        fprintf(out, "    %sconst v z_ = %s;\n    (void)z_;\n",
+                w->isa->pairs ? "const int zeros = *(const unsigned char *)a->zero * 0x10001;\n    " : "",
+                w->isa->pairs ? "broadcast((const char *)&zeros)" : "load(a->zero)");
     if (finishes_all(w))
         fputs("    char *const first = y;\n    const char *const first_res = res;\n    const i64 n_tiles = "
               "n;\n",

@@ -31,6 +31,26 @@ void mo_walk_small_set(FILE *out, int indent) {
             indent, "", indent, "", indent, "");
 }
 
+void mo_walk_emit_widen(FILE *out, const struct mo_walk *w) {
+    const long long chunks = (long long)w->row_chunks, tiles = (long long)w->row.tiles;
+    const int64_t window = (w->row.taps - 1) * w->row.dilation + 1;
+    fprintf(out,
+            "static void widen_rows(const struct mo_kargs *a, i64 image, i64 group, i64 chunk, char *to) {\n"
+            "    const i64 r0 = chunk %% %lld * %lld / %lld, r1 = (chunk %% %lld + 1) * %lld / %lld;\n"
+            "    const i64 first = row_at(r0) * %lld - %lld, end = (row_at(r1) - 1) * %lld - %lld + %lld;\n"
+            "    const char *from = (const char *)a->in[0] + image * a->in_image[0] + group * %lld;\n",
+            chunks, tiles, chunks, chunks, tiles, chunks, (long long)w->row.stride, (long long)w->row.pad,
+            (long long)w->row.stride, (long long)w->row.pad, (long long)window, (long long)w->from_group);
+    fprintf(out,
+            "    for (i64 plane = 0; plane < %lld; plane++)\n"
+            "        for (i64 row = first < 0 ? 0 : first; row < end && row < %lld; row++)\n"
+            "            for (i64 col = 0; col < %lld; col++)\n"
+            "                widen(to + plane * %lld + (row - first) * %lld + col * 32,\n"
+            "                      from + plane * %lld + row * %lld + col * 16);\n}\n\n",
+            (long long)w->planes, (long long)w->row.in, (long long)w->col.in, (long long)w->x_plane,
+            (long long)w->x_row, (long long)w->from_plane, (long long)w->from_row);
+}
+
 /* Sums of all pixels of a block follow each other. */
 static void emit_sums(FILE *out, const struct mo_mac *m, int pixels) {
     const int vectors = m->isa->vectors;

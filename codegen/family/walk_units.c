@@ -78,8 +78,11 @@ static void emit_conv_unit(FILE *out, const struct mo_walk *w) {
     fprintf(out, "    const i64 c0 = chunk / %lld * %lld / %lld, c1 = (chunk / %lld + 1) * %lld / %lld;\n",
             rows, (long long)w->col.tiles, cols, rows, (long long)w->col.tiles, cols);
     emit_set(out, w, 4);
-    fprintf(out, "    const char *x = (const char *)a->in[0] + image * a->in_image[0] + %s * %lld;\n",
-            w->kind == MO_WALK_DEPTHWISE ? "first" : "group", (long long)w->x_group);
+    if (w->widens)
+        fputs("    const char *x = scratch;\n", out);
+    else
+        fprintf(out, "    const char *x = (const char *)a->in[0] + image * a->in_image[0] + %s * %lld;\n",
+                w->kind == MO_WALK_DEPTHWISE ? "first" : "group", (long long)w->x_group);
     char from[80] = "x + xo, w";
     if (w->parts > 1) {
         fprintf(out, "    for (i64 part = 0; part < %lld; part++)\n", (long long)w->parts);
@@ -94,12 +97,15 @@ static void emit_conv_unit(FILE *out, const struct mo_walk *w) {
             "                i64 hi = row_run[k + 1].first < r1 ? row_run[k + 1].first : r1;\n"
             "                if (lo >= hi) continue;\n",
             w->col.n_runs, w->row.n_runs);
+    char top[40];
+    snprintf(top, sizeof top, w->widens ? "- row_at(r0) * %lld" : "- %lld",
+             (long long)(w->widens ? w->row.stride : w->row.pad));
     fprintf(out,
-            "                i64 xo = (row_at(lo) * %lld - %lld) * %lld + (col_at(c) * %lld - %lld) * %lld;\n"
+            "                i64 xo = (row_at(lo) * %lld %s) * %lld + (col_at(c) * %lld - %lld) * %lld;\n"
             "                i64 yo = row_at(lo) * %lld + col_at(c) * %lld;\n"
             "                fn[row_run[k].cls][col_run[j].cls](%s, b, y + yo, %s, hi - lo, %s);\n"
             "            }\n}\n\n",
-            (long long)w->row.stride, (long long)w->row.pad, (long long)w->x_row, (long long)w->col.stride,
+            (long long)w->row.stride, top, (long long)w->x_row, (long long)w->col.stride,
             (long long)w->col.pad, (long long)w->x_pixel, (long long)w->y_row, (long long)w->y_pixel, from,
             res, w->parts > 1 ? "part" : "0");
 }
@@ -107,17 +113,23 @@ static void emit_conv_unit(FILE *out, const struct mo_walk *w) {
 /* Copies the rows of one tile to the scratch as [K/16][row][16]: consecutive lines, where rows of the matrix
  * may all fall into one set of the cache. */
 static void emit_pack(FILE *out, const struct mo_walk *w) {
-    long long k = (long long)w->channels, row = (long long)w->p->x_row * (w->small ? 1 : 4);
+    const long long k = (long long)w->channels, row = (long long)w->p->x_row * (w->small ? 1 : 4);
+    const long long to_row = (long long)w->x_row, from = w->small ? 16 : 64;
+    const char *type = w->small ? "quarter" : "vu";
     fprintf(out,
             "static void copy_rows(const char *x, char *to, i64 rows) {\n"
             "    for (i64 k = 0; k < %lld; k++)\n"
-            "        for (i64 t = 0; t < rows; t++)\n"
-            "            for (i64 i = 0; i < %lld; i += sizeof(%s))\n"
-            "                *(%s *)(to + k * %lld + t * %lld + i) = *(const %s *)(x + t * %lld + k * %lld + "
-            "i);\n",
-            k / 16, (long long)w->x_row, w->small ? "quarter" : "vu", w->small ? "quarter" : "vu",
-            (long long)w->x_plane, (long long)w->x_row, w->small ? "quarter" : "vu", row,
-            (long long)w->x_row);
+            "        for (i64 t = 0; t < rows; t++)\n",
+            k / 16);
+    if (w->isa->pairs)
+        fprintf(out, "            widen(to + k * %lld + t * %lld, x + t * %lld + k * %lld);\n",
+                (long long)w->x_plane, to_row, row, from);
+    else
+        fprintf(out,
+                "            for (i64 i = 0; i < %lld; i += sizeof(%s))\n"
+                "                *(%s *)(to + k * %lld + t * %lld + i) = *(const %s *)(x + t * %lld + k * "
+                "%lld + i);\n",
+                from, type, type, (long long)w->x_plane, to_row, type, row, from);
     if (k % 16)
         fprintf(out,
                 "    for (i64 t = 0; t < rows; t++)\n"
@@ -167,7 +179,7 @@ static void emit_run(FILE *out, const struct mo_walk *w) {
               inner = (long long)(w->sets_outer ? w->chunks : w->unit_sets);
     if (w->gated) emit_gate(out, w);
     fputs("static void NAMED(run)(const struct mo_kargs *a, i64 begin, i64 end, void *scratch) {\n", out);
-    if (w->gated) fputs("    i64 have = -1;\n", out);
+    if (w->gated || w->widens) fputs("    i64 have = -1;\n", out);
     fprintf(out,
             "    for (i64 u = begin; u < end; u++) {\n"
             "        i64 k = u %% %lld, set = k %s %lld, chunk = k %s %lld;\n",
@@ -182,6 +194,12 @@ static void emit_run(FILE *out, const struct mo_walk *w) {
                 "        if (have != u / %lld) gate(a, u / %lld, 0, %lld, scratch);\n"
                 "        have = u / %lld;\n",
                 per_image, per_image, (long long)w->sets, per_image);
+    if (w->widens)
+        fprintf(out,
+                "        const i64 wanted = u / %lld * %lld + set / %lld;\n"
+                "        if (have != wanted) widen_rows(a, u / %lld, set / %lld, chunk, scratch);\n"
+                "        have = wanted;\n",
+                inner, (long long)w->groups, (long long)w->sets_group, per_image, (long long)w->sets_group);
     fprintf(out, "        unit(a, u / %lld, set, chunk, scratch);\n    }\n}\n\n", per_image);
 }
 
@@ -225,6 +243,7 @@ int mo_walk_emit(const struct mo_walk *w, const char *name, FILE *out, moire_err
         emit_packed_unit(out, w);
     } else {
         emit_runs(out, &w->col, "col");
+        if (w->widens) mo_walk_emit_widen(out, w);
         emit_conv_unit(out, w);
     }
     emit_run(out, w);

@@ -116,15 +116,16 @@ static const struct mo_emit_family *family_of(const struct mo_problem *p) {
 }
 
 /* Opens the layer's harness, with what the built-in kernel computes; false: this level multiplies no bytes.
- */
-static bool open_layer(const struct shape *s, enum mo_isa isa, struct mo_layer *layer, struct mo_harness *h) {
+ * With `pairs` it is for processors of the level that multiply int16 only. */
+static bool open_layer(const struct shape *s, enum mo_isa isa, bool pairs, struct mo_layer *layer,
+                       struct mo_harness *h) {
     struct mo_problem p;
     moire_error err = {0};
     struct mo_graph *g = graph_of(s);
-    const enum mo_dot dot = mo_isa_dot(isa);
     const bool is_one = mo_problem_from_node(g, g->nodes[0], isa, &p);
-    assert_int_equal(is_one, dot == MO_DOT_AVX512_VNNI || dot == MO_DOT_AVX_VNNI);
+    assert_int_equal(is_one, mo_isa_dot(isa) != MO_DOT_NONE);
     if (is_one) {
+        if (pairs) p.dot = MO_DOT_AVX2;
         assert_int_equal(mo_layer_create(g, g->nodes[0], &p, layer, &err), MOIRE_OK);
         if (mo_harness_create(&env, layer, h, &err)) fail_msg("%s", err.message);
         assert_non_null(h->step.compiled_params);
@@ -148,12 +149,12 @@ static struct mo_runnable runnable_of(struct mo_harness *h, const struct mo_vari
         .run = v->run, .units = v->units, .scratch_bytes = v->scratch_bytes, .packing = v->packing};
 }
 
-static int check_layer(const char *compiler, const struct shape *s, enum mo_isa isa, int which) {
+static int check_layer(const char *compiler, const struct shape *s, enum mo_isa isa, bool pairs, int which) {
     struct mo_layer layer;
     struct mo_harness h;
     char why[300];
     moire_error err = {0};
-    if (!open_layer(s, isa, &layer, &h)) return 0;
+    if (!open_layer(s, isa, pairs, &layer, &h)) return 0;
     const struct mo_problem *p = &layer.problem;
     const struct mo_emit_family *family = family_of(p);
     assert_string_equal(family->name, s->family);
@@ -177,7 +178,10 @@ static void every_shape(const char *compiler, int step) {
     if (!emit_case_have(&env, compiler)) skip();
     for (int i = 0, k = 0; i < N_SHAPES; i++)
         for (int isa = mo_isa_next(-1); isa < MO_ISA_COUNT; isa = mo_isa_next(isa), k++)
-            if (k % step == 0) checked += check_layer(compiler, &shapes[i], (enum mo_isa)isa, i);
+            if (k % step == 0) {
+                checked += check_layer(compiler, &shapes[i], (enum mo_isa)isa, false, i);
+                if (isa == MO_ISA_AVX2) checked += check_layer(compiler, &shapes[i], isa, true, i);
+            }
     if (!checked) skip();
 }
 
@@ -207,7 +211,7 @@ static void a_wrong_byte_is_found(void **state) {
     struct mo_harness h;
     moire_error err = {0};
     const enum mo_isa isa = mo_isa_detect();
-    if (!open_layer(&shapes[0], isa, &layer, &h)) skip();
+    if (!open_layer(&shapes[0], isa, false, &layer, &h)) skip();
     sound = mo_harness_generic(&h);
     struct mo_runnable r = sound;
     assert_true(mo_verify(&h, &r, &err));
