@@ -81,6 +81,7 @@ static void look_at(struct looking *l, float x) {
 struct mo_spread_range mo_spread_look(const struct mo_spread *s) {
     enum { FEW = 8 }; /* a tensor of which fewer than one in so many values is not 0 says little */
     struct looking l = {.low = INFINITY, .high = -INFINITY};
+    if (s->dtype != MOIRE_F32) return (struct mo_spread_range){0};
     const int64_t n = s->bytes / (int64_t)sizeof(float), whole = whole_blocks(s, n);
     for (int64_t image = 0; image < s->images; image++) {
         const float *x = (const float *)(const void *)(s->at + image * s->stride);

@@ -24,7 +24,7 @@ void mo_spread_copy(const struct mo_spread *to, const struct mo_spread *from);
 void mo_spread_fill(const struct mo_spread *s, uint64_t *state);
 bool mo_spread_overlaps(const struct mo_spread *a, const struct mo_spread *b);
 
-/* What is in it: floats only. */
+/* What is in it: of floats; of others largest is 0. */
 struct mo_spread_range {
     double largest;  /* magnitude of a finite value */
     bool degenerate; /* nearly all zero, all the same, hardly representable, or some value is not finite */
@@ -33,9 +33,10 @@ struct mo_spread_range mo_spread_look(const struct mo_spread *s);
 
 /* How `got` differs from `want`, which has the same shape and layout. */
 struct mo_spread_gap {
-    double largest; /* difference of two finite values */
-    int64_t image;  /* where that is */
-    int64_t wrong;  /* values of which one is finite and the other not; other types: images that differ */
+    double largest;      /* difference of two finite values */
+    int64_t image;       /* where that is */
+    int64_t wrong;       /* values of which one is finite and the other not; bytes more than a step apart;
+                            other types: images that differ */
     int64_t wrong_image; /* where the first is */
     int64_t lanes;       /* behind the last channel and not finite */
 };
