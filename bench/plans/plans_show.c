@@ -106,7 +106,7 @@ static void print_rates(const json_t *document) {
     size_t i;
     printf("\nhighest queries/s that hold:\n");
     json_array_foreach(json_object_get(document, "results"), i, row) {
-        printf("%-12s %-14s", mo_json_text(row, "planner"), mo_json_text(row, "profile"));
+        printf("%-16s %-14s", mo_json_text(row, "planner"), mo_json_text(row, "profile"));
         json_object_foreach(json_object_get(row, "rates"), key, v)
             printf("  %s %.0f", key, json_number_value(v));
         printf("\n");
@@ -119,7 +119,7 @@ static void print_scaling(const json_t *document) {
     if (!json_array_size(json_object_get(document, "scaling"))) return;
     printf("\ntime of a plan, ms (median of draws):\n");
     json_array_foreach(json_object_get(document, "scaling"), i, row)
-        printf("%-12s %3.0f GPUs %3.0f models  %10.3f  %.0f of %.0f complete\n", mo_json_text(row, "planner"),
+        printf("%-16s %3.0f GPUs %3.0f models  %10.3f  %.0f of %.0f complete\n", mo_json_text(row, "planner"),
                mo_json_number(row, "gpus"), mo_json_number(row, "models"), mo_json_number(row, "plan_ms_p50"),
                mo_json_number(row, "complete"), mo_json_number(row, "draws"));
 }
@@ -132,12 +132,12 @@ void mo_plans_print(const json_t *document) {
     json_array_foreach(lines, i, line) printf("%s\n", json_string_value(line));
     json_decref(lines);
     printf("\n");
-    printf("%-12s %-14s", "planner", "machine");
+    printf("%-16s %-14s", "planner", "machine");
     for (int c = 0; c < COLUMNS; c++)
         printf(" %10s", columns[c].title);
     printf("\n");
     json_array_foreach(json_object_get(document, "results"), i, row) {
-        printf("%-12s %-14s", mo_json_text(row, "planner"), mo_json_text(row, "profile"));
+        printf("%-16s %-14s", mo_json_text(row, "planner"), mo_json_text(row, "profile"));
         for (int c = 0; c < COLUMNS; c++)
             printf(" %10s", cell(text, row, columns[c].key, columns[c].format, columns[c].times));
         printf("\n");

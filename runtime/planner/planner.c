@@ -14,6 +14,13 @@ static const struct mo_planner *const planners[] = {
     &mo_planner_moire,   &mo_planner_ideal,  &mo_planner_beam,     &mo_planner_gpulet_int, &mo_planner_gpulet,
     &mo_planner_igniter, &mo_planner_gslice, &mo_planner_sbp_half, &mo_planner_sbp,        NULL};
 
+static const struct mo_planner *const published[] = {&mo_planner_partitions, &mo_planner_released,
+                                                     &mo_planner_sbp_paper, NULL};
+
+const struct mo_planner *const *mo_planners_published(void) {
+    return published;
+}
+
 const struct mo_planner *const *mo_planners(void) {
     return planners;
 }
@@ -21,6 +28,8 @@ const struct mo_planner *const *mo_planners(void) {
 const struct mo_planner *mo_planner_find(const char *name) {
     for (int i = 0; planners[i]; i++)
         if (!strcmp(planners[i]->name, name)) return planners[i];
+    for (int i = 0; published[i]; i++)
+        if (!strcmp(published[i]->name, name)) return published[i];
     return NULL;
 }
 

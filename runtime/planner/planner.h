@@ -134,8 +134,10 @@ struct mo_planner {
                 moire_error *err);
 };
 
-/* All planners, NULL-terminated; and one by name (NULL: none such). */
+/* All planners, NULL-terminated; those that others published, with their tolerances, so that a tenant that is
+ * placed whole may get less (released.h); and one of either by name (NULL: none such). */
 const struct mo_planner *const *mo_planners(void);
+const struct mo_planner *const *mo_planners_published(void);
 const struct mo_planner *mo_planner_find(const char *name);
 
 /* Scratch that every planner finds enough for views of so many tenants and GPUs and no more. */

@@ -201,8 +201,46 @@ static void nothing_that_can_be_placed_is_missed(void **state) {
     assert_true(compared > CASES / 2);
 }
 
+/* Planners that others published: their plans need not hold, but keep to the GPUs, and say what they say. */
+static void published_planners_keep_to_the_gpus(void **state) {
+    (void)state;
+    int complete = 0, made = 0;
+    announce(4 * CASES);
+    for (uint64_t seed = 1; seed <= 4 * CASES; seed++)
+        for (int i = 0; mo_planners_published()[i]; i++) {
+            const struct mo_planner *p = mo_planners_published()[i];
+            struct plan_case c;
+            moire_error err = {0};
+            double placed[MO_PLAN_TENANTS] = {0};
+            plan_case_random(&c, seed, seed % 2);
+            int code = plan_case_make(p, &c, &plans[0], &err);
+            if (code && code != MOIRE_ELIMIT) fail_msg("seed %d, %s: %s", (int)seed, p->name, err.message);
+            for (int l = 0, gpu = -1, end = 0; !code && l < plans[0].n_lets; l++) {
+                const struct mo_planned_let *let = &plans[0].lets[l];
+                if (let->gpu != gpu) end = 0;
+                if (let->first < end || let->units < 1 ||
+                    let->first + let->units > c.kinds[c.gpu_kind[let->gpu]].units)
+                    fail_msg("seed %d, %s: let %d overlaps", (int)seed, p->name, l);
+                gpu = let->gpu;
+                end = let->first + let->units;
+                for (int e = 0; e < let->n_entries; e++) {
+                    assert_true(let->entries[e].batch > 0 && let->entries[e].rate > 0);
+                    placed[let->entries[e].tenant] += let->entries[e].rate;
+                }
+            }
+            for (int t = 0; !code && plans[0].complete && t < c.view.n_tenants; t++)
+                assert_true(c.tenants[t].best_effort || placed[t] >= c.tenants[t].rate * (1 - 1e-6));
+            made += !code;
+            complete += !code && plans[0].complete;
+            plan_case_close(&c);
+        }
+    print_message("%d plans, %d complete\n", made, complete);
+    assert_true(complete > 0 && complete < made);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(published_planners_keep_to_the_gpus),
         cmocka_unit_test(every_plan_holds_by_the_model),
         cmocka_unit_test(no_gpu_holds_more_than_its_units_and_memory),
         cmocka_unit_test(the_order_of_tenants_does_not_matter),

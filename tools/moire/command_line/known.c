@@ -82,8 +82,10 @@ static void each_policy(mo_known_taker take, void *ctx) {
 }
 
 static void each_planner(mo_known_taker take, void *ctx) {
-    for (const struct mo_planner *const *p = mo_planners(); *p; p++)
-        take(ctx, (*p)->name);
+    const struct mo_planner *const *const tables[] = {mo_planners(), mo_planners_published()};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+        for (const struct mo_planner *const *p = tables[i]; *p; p++)
+            take(ctx, (*p)->name);
     take(ctx, "inss"); /* not in that table: they need what was trained */
     take(ctx, "inss-ni");
 }

@@ -25,8 +25,10 @@ static int find_planners(const struct mo_words *names, struct mo_plans_options *
         if (!planner) return mo_known_fail(MO_KNOWN_PLANNERS, "--planner", names->word[i], err);
         p->planner[p->n_planners++] = planner;
     }
-    for (int i = 0; !names->n && mo_planners()[i] && i < MO_PLANS_PLANNERS; i++)
+    for (int i = 0; !names->n && mo_planners()[i] && p->n_planners < MO_PLANS_PLANNERS; i++)
         p->planner[p->n_planners++] = mo_planners()[i];
+    for (int i = 0; !names->n && mo_planners_published()[i] && p->n_planners < MO_PLANS_PLANNERS; i++)
+        p->planner[p->n_planners++] = mo_planners_published()[i];
     return MOIRE_OK;
 }
 
