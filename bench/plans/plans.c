@@ -11,7 +11,7 @@
 #include "runtime/planner/rate_bound.h"
 #include "runtime/planner/check.h"
 
-enum { MOST_JOBS = 64, MOST_FAILURES = 3 };
+enum { MOST_JOBS = 64, STEPS = 100 };
 
 const int mo_plans_gpus[MO_PLANS_SIZES] = {1, 4, 16, 64}, mo_plans_models[MO_PLANS_SIZES] = {5, 20, 50, 100};
 static const double scaling_load = 0.6, most_violations = 0.01;
@@ -63,8 +63,9 @@ static int do_grid(struct worker *w, const struct mo_plans_piece *p) {
     return make(w, work->o->planner[p->planner], mo_plans_grid(work, p->machine, p->planner, p->index));
 }
 
-/* Raises the load in steps of a hundredth of the bound's, until several steps in a row have neither a plan
- * that holds nor one that claims to. */
+/* The load in steps of a hundredth of the bound's: the highest that has a plan that holds, and the highest
+ * for which one is claimed.  A step that fails is not the end: greedy planners fail at some and have a plan
+ * at higher ones. */
 static int do_rate(struct worker *w, const struct mo_plans_piece *p) {
     const struct mo_plans_work *work = w->work;
     const struct mo_bench_plan_view *from = &work->views[p->machine * work->o->n_scenarios + p->index];
@@ -75,17 +76,14 @@ static int do_rate(struct worker *w, const struct mo_plans_piece *p) {
     out->bound = bound.gpus > 0 ? w->view.n_gpus / bound.gpus : 0;
     for (int i = 0; i < from->scenario.n_tenants; i++)
         out->queries += from->scenario.tenants[i].rate;
-    for (int k = 1, failed = 0, refused = 0; k <= 100 && (failed < MOST_FAILURES || refused < MOST_FAILURES);
-         k++) {
+    for (int k = 1; k <= STEPS; k++) {
         struct mo_plans_try t;
-        take_view(w, from, out->bound * k / 100);
+        double load = out->bound * k / STEPS;
+        take_view(w, from, load);
         int code = make(w, work->o->planner[p->planner], &t);
         if (code) return code;
-        bool holds = t.complete && t.violations < most_violations;
-        if (holds && failed < MOST_FAILURES) out->load = out->bound * k / 100;
-        if (t.complete && refused < MOST_FAILURES) out->claimed = out->bound * k / 100;
-        failed = holds && failed < MOST_FAILURES ? 0 : failed + 1;
-        refused = t.complete && refused < MOST_FAILURES ? 0 : refused + 1;
+        if (t.complete) out->claimed = load;
+        if (t.complete && t.violations < most_violations) out->load = load;
     }
     return MOIRE_OK;
 }

@@ -4,8 +4,9 @@
  * grid: all 1,023 loads of gpu-let (loads.h): how many a planner says it can place, how many of these plans
  * hold, how many that `ideal` places it misses, and what the plans that do not hold violate.
  *
- * rates: gpu-let's three named loads and two applications, each raised in steps of the planning bound until
- * the planner says no or its plan does not hold: the highest rate, over `sbp`'s, `ideal`'s, the bound's.
+ * rates: gpu-let's three named loads and two applications, each in all hundredths of the planning bound: the
+ * highest rate that has a plan that holds, and the highest that is claimed, over `sbp`'s, `ideal`'s, the
+ * bound's.
  *
  * scaling: time of a plan for 1 to 64 GPUs and 5 to 100 models at 60 % of the bound; models and rates drawn.
  *

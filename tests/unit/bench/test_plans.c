@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 #include "bench/plans/plans.h"
+#include "runtime/planner/check.h"
+#include "runtime/planner/rate_bound.h"
 
 static const struct mo_env *the_env(void) {
     static struct mo_env env;
@@ -73,6 +75,46 @@ static void rows_agree_with_each_other(void **state) {
     json_decref(d);
 }
 
+/* gpulet-int has no plan for three steps in a row of the long load, and has one for higher steps. */
+static void a_step_that_fails_is_not_the_end(void **state) {
+    (void)state;
+    static struct mo_bench_plan_view view;
+    static struct mo_lets_plan plan;
+    struct mo_plans_options o = few(1);
+    struct mo_planner_bound bound;
+    moire_error err = {0};
+    int highest = 0, gap = 0, fails = 0;
+    double most = 0;
+    o.scenario[1] = "bench/scenarios/gpulet-long-only.json";
+    o.planner[0] = mo_planner_find("gpulet-int");
+    o.n_planners = 1;
+    json_t *d = compare(&o);
+    if (mo_bench_plan_open(the_env(), o.machine[0], o.scenario[1], &view, &err)) fail_msg("%s", err.message);
+    mo_planner_bound(&view.view, &bound);
+    for (int k = 1; k <= 100; k++) {
+        double load = view.view.n_gpus / bound.gpus * k / 100, sum = 0;
+        mo_bench_plan_load(&view, load);
+        assert_int_equal(
+            mo_plan_make(o.planner[0], &view.view, view.scratch, view.scratch_bytes, &plan, &err), 0);
+        for (int t = 0; t < view.view.n_tenants; t++)
+            sum += view.tenants[t].rate;
+        bool holds =
+            plan.complete && mo_plan_violations(&view.view, &plan, view.scratch, view.scratch_bytes) < 0.01;
+        fails = holds ? 0 : fails + 1;
+        if (!holds) continue;
+        gap = k - highest - 1 > gap ? k - highest - 1 : gap;
+        most = sum;
+        highest = k;
+    }
+    print_message("the highest step with a plan is %d of 100, after %d without one\n", highest, gap);
+    assert_true(gap >= 3 && fails > 0);
+    const json_t *rates = json_object_get(json_array_get(json_object_get(d, "results"), 0), "rates");
+    assert_true(number(rates, "gpulet-long-only") > most * (1 - 1e-9));
+    assert_true(number(rates, "gpulet-long-only") < most * (1 + 1e-9));
+    mo_bench_plan_close(the_env(), &view);
+    json_decref(d);
+}
+
 static void workers_change_nothing_but_the_time(void **state) {
     (void)state;
     struct mo_plans_options one = few(1), three = few(3);
@@ -120,6 +162,7 @@ static void what_cannot_be_compared_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_agree_with_each_other),
+        cmocka_unit_test(a_step_that_fails_is_not_the_end),
         cmocka_unit_test(workers_change_nothing_but_the_time),
         cmocka_unit_test(a_page_is_written),
         cmocka_unit_test(what_cannot_be_compared_is_refused),
