@@ -2,13 +2,15 @@
  * elastic.c - elastic partitioning, Algorithm 1 of gpu-let (ATC 2022), without (`gpulet`) and with
  * (`gpulet-int`) its interference model.
  *
- * Tenants by falling rate; while a tenant has a rate left: p_ideal is the smaller of the knee of its
- * rate-over-size curve and the smallest size that serves the rest; the smallest remaining let that is not
- * smaller is taken (a whole GPU is split first); if the tenant can instead take turns with those of a let
- * that is in use, it does, and the split is reverted.  With interference a let is passed over when its
- * tenant would miss the target.  The paper does not say what becomes of the one that is there already: here
- * it gives up the rate that it can no longer serve, and its tenant comes again for that.  Where no let is
- * left the merge is still tried.  A GPU is split in two at most, as in the paper. */
+ * Tenants by falling rate, as the paper prints; where these do not all find a place, by rising rate x
+ * target, as the authors' program has it, and the order that places more counts. While a tenant has a rate
+ * left: p_ideal is the smaller of the knee of its rate-over-size curve and the smallest size that serves
+ * the rest; the smallest remaining let that is not smaller is taken (a whole GPU is split first); if the
+ * tenant can instead take turns with those of a let that is in use, it does, and the split is reverted.
+ * With interference a let is passed over when its tenant would miss the target.  The paper does not say
+ * what becomes of the one that is there already: here it gives up the rate that it can no longer serve, and
+ * its tenant comes again for that.  Where no let is left the merge is still tried.  A GPU is split in two
+ * at most, as in the paper. */
 #include <string.h>
 #include "runtime/planner/priced_fill.h"
 #include "runtime/planner/planners.h"
@@ -101,15 +103,46 @@ static bool place(struct mo_placement *placement, int tenant) {
     return fit.gpu >= 0 && take(placement, &fit, tenant, rate);
 }
 
-void mo_elastic(struct mo_placement *placement) {
+/* Tenants by rising rate x target, the critical ones first. */
+static void sort_rising(const struct mo_space *space, int *order) {
+    double weight[MO_PLAN_TENANTS];
+    for (int t = 0; t < space->n; t++) {
+        int at = t, from = t < space->n_critical ? 0 : space->n_critical;
+        weight[t] = space->rate[t] * (double)mo_space_target(space, t);
+        for (; at > from && weight[order[at - 1]] > weight[t]; at--)
+            order[at] = order[at - 1];
+        order[at] = t;
+    }
+}
+
+/* Places all in that order; returns the queries/s of critical tenants that found no place. */
+static double place_all(struct mo_placement *placement, const int *order) {
     const struct mo_space *space = placement->space;
+    double missing = 0;
     /* who had to give up a part for a neighbour comes again; lets only become more, so this ends */
     for (bool placed = true; placed;) {
         placed = false;
-        for (int t = 0; t < space->n; t++)
-            while (placement->left[t] > 1e-7 * space->rate[t] && place(placement, t))
+        for (int i = 0; i < space->n; i++)
+            while (placement->left[order[i]] > 1e-7 * space->rate[order[i]] && place(placement, order[i]))
                 placed = true;
     }
+    for (int t = 0; t < space->n_critical; t++)
+        if (placement->left[t] > 1e-7 * space->rate[t]) missing += placement->left[t];
+    return missing;
+}
+
+void mo_elastic(struct mo_placement *placement) {
+    const struct mo_space *space = placement->space;
+    int falling[MO_PLAN_TENANTS] = {0}, rising[MO_PLAN_TENANTS] = {0};
+    for (int t = 0; t < space->n; t++)
+        falling[t] = t;
+    double missing = place_all(placement, falling);
+    if (!(missing > 0)) return;
+    sort_rising(space, rising);
+    mo_placement_clear(placement);
+    if (place_all(placement, rising) <= missing) return;
+    mo_placement_clear(placement);
+    place_all(placement, falling);
 }
 
 static int elastic(const struct mo_plan_view *view, bool interference, struct mo_plan_scratch *scratch,

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "bench/data/loads.h"
 #include "bench/plans/plans.h"
 #include "runtime/planner/check.h"
 #include "runtime/planner/rate_bound.h"
@@ -115,6 +116,32 @@ static void a_step_that_fails_is_not_the_end(void **state) {
     json_decref(d);
 }
 
+/* By falling rate alone 816 loads find a place, by rising rate x target 838. */
+static void two_orders_place_more_than_one(void **state) {
+    (void)state;
+    static struct mo_bench_plan_view view;
+    static struct mo_lets_plan plan;
+    const struct mo_plans_options o = few(1);
+    moire_error err = {0};
+    int placed = 0;
+    if (mo_bench_plan_open(the_env(), o.machine[0], o.scenario[0], &view, &err)) fail_msg("%s", err.message);
+    for (int i = 0; i < MO_LOADS_GRID; i++) {
+        double rate[MO_LOADS_MODELS];
+        mo_loads_rates(i, rate);
+        for (int t = 0; t < MO_LOADS_MODELS; t++)
+            view.tenants[t].rate = rate[t];
+        if (mo_plan_make(mo_planner_find("gpulet-int"), &view.view, view.scratch, view.scratch_bytes, &plan,
+                         &err))
+            fail_msg("load %d: %s", i, err.message);
+        if (!plan.complete) continue;
+        if (mo_plan_check(&view.view, &plan, &err)) fail_msg("load %d: %s", i, err.message);
+        placed++;
+    }
+    print_message("gpulet-int places %d loads\n", placed);
+    assert_true(placed > 838);
+    mo_bench_plan_close(the_env(), &view);
+}
+
 static void workers_change_nothing_but_the_time(void **state) {
     (void)state;
     struct mo_plans_options one = few(1), three = few(3);
@@ -163,6 +190,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rows_agree_with_each_other),
         cmocka_unit_test(a_step_that_fails_is_not_the_end),
+        cmocka_unit_test(two_orders_place_more_than_one),
         cmocka_unit_test(workers_change_nothing_but_the_time),
         cmocka_unit_test(a_page_is_written),
         cmocka_unit_test(what_cannot_be_compared_is_refused),
