@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "runtime/planner/check.h"
+#include "runtime/planner/fewest.h"
 #include "runtime/planner/planner.h"
 #include "tests/unit/planner/plan_case.h"
 
@@ -246,6 +247,38 @@ static void broken_plans_are_found(void **state) {
     plan_case_close(&c);
 }
 
+/* As few GPUs as serve everything: no fewer do, and where not even all do, the plan is for all. */
+static void the_fewest_gpus_are_found(void **state) {
+    (void)state;
+    struct plan_case c;
+    const struct mo_planner *p = mo_planner_find("moire-gpu");
+    int before = 0, differ = 0;
+    plan_case_paper(&c, 8);
+    for (int load = 1; load <= 16; load++) {
+        int n = 0;
+        for (int i = 0; i < 5; i++)
+            c.tenants[i].rate = 50 * load;
+        assert_int_equal(mo_plan_fewest(p, &c.view, c.scratch, c.scratch_bytes, &plans[0], &n, NULL),
+                         MOIRE_OK);
+        assert_true(n >= before && n <= 8);
+        for (int l = 0; l < plans[0].n_lets; l++)
+            assert_true(plans[0].lets[l].gpu < n);
+        c.view.n_gpus = n - 1;
+        if (n > 1 && plans[0].complete) {
+            assert_int_equal(plan_case_make(p, &c, &plans[1], NULL), MOIRE_OK);
+            assert_false(plans[1].complete);
+        }
+        c.view.n_gpus = 8;
+        assert_int_equal(plan_case_make(p, &c, &plans[1], NULL), MOIRE_OK);
+        assert_int_equal(plans[0].complete, plans[1].complete);
+        if (!plans[0].complete) assert_int_equal(n, 8);
+        differ += n > before;
+        before = n;
+    }
+    assert_true(differ > 2);
+    plan_case_close(&c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_small_fall_is_kept_a_rise_is_not),
@@ -255,6 +288,7 @@ int main(void) {
         cmocka_unit_test(best_effort_takes_what_is_left),
         cmocka_unit_test(bad_input_is_named),
         cmocka_unit_test(broken_plans_are_found),
+        cmocka_unit_test(the_fewest_gpus_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

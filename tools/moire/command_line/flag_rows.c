@@ -261,6 +261,8 @@ static const struct mo_flag rows[] = {
     {"--planner", "P,...", ON(PLANS), TO(planners), "all by default", .room = MO_PLANS_PLANNERS},
     {"--burst", "Z", ON(PLAN), TO(burst),
      "a batch holds the mean of a duty cycle and Z standard deviations, 0 by default", .most = 1e9},
+    {"--fewest", NULL, ON(PLAN), TO(fewest),
+     "the first GPUs of the machine, as few as the planner serves all with"},
     {"--budget", "N", ON(PLAN), TO(budget), "let evaluations of a bounded search", .least = 1, .most = 1e9},
     {"--every", "N", ON(PLANS), TO(every_nth), "every N-th of the loads", .initial = "1", .least = 1,
      .most = MO_LOADS_GRID},

@@ -88,10 +88,10 @@ struct mo_options {
     struct mo_words operands;
 
     /* One field a flag, or for all flags that mean the same; units as in the flag's row. */
-    bool ablation, all, cost, dry_run, equalize, every, exact, exit_on_error, generic, in_turns, insecure,
-        json, json_log, nv_metrics, once, keep_covered, layers, measured, no_bias_correction, no_passes,
-        other_cpus, no_scaling, only_generic, per_channel, per_tensor, portable, power, probe, profile, quiet,
-        reduce_range, reference, refine, resume, same_core, speed, verbose, verify;
+    bool ablation, all, cost, dry_run, equalize, every, exact, exit_on_error, fewest, generic, in_turns,
+        insecure, json, json_log, nv_metrics, once, keep_covered, layers, measured, no_bias_correction,
+        no_passes, other_cpus, no_scaling, only_generic, per_channel, per_tensor, portable, power, probe,
+        profile, quiet, reduce_range, reference, refine, resume, same_core, speed, verbose, verify;
     int candidates, control_port, cores, draws, episodes, every_nth, gpu, grpc_port, http_port, jobs, level,
         log_verbose, max_batch, metrics_port, poll_seconds, predict, repeat, repetitions, rounds, samples,
         seed_count, splits, tenants, threads, versions;

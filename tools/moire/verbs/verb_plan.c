@@ -5,6 +5,7 @@
 #include "bench/plans/plan_show.h"
 #include "bench/report/report.h"
 #include "bench/load/session.h"
+#include "runtime/planner/fewest.h"
 #include "runtime/planner/inss_plan.h"
 #include "tools/moire/verbs/bench_common.h"
 
@@ -61,7 +62,10 @@ static int plan(const struct mo_bench_session *session, const struct mo_options 
     w->view.view.budget = (int64_t)o->budget;
     mo_bench_plan_load(&w->view, o->load);
     if (!code)
-        code = mo_plan_make(planner, &w->view.view, w->view.scratch, w->view.scratch_bytes, &w->plan, err);
+        code = o->fewest ? mo_plan_fewest(planner, &w->view.view, w->view.scratch, w->view.scratch_bytes,
+                                          &w->plan, &w->view.view.n_gpus, err)
+                         : mo_plan_make(planner, &w->view.view, w->view.scratch, w->view.scratch_bytes,
+                                        &w->plan, err);
     if (!code) code = mo_bench_plan_nearest(&w->view, planner, &w->plan, &w->spare, w->nearest, err);
     if (!code) {
         json_t *document = mo_bench_plan_json(&w->view, &w->plan, planner->name, o->load, w->nearest);
