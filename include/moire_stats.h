@@ -205,6 +205,23 @@ typedef struct moire_stuck_row {
 MOIRE_API int moire_stuck(moire_runtime *runtime, moire_stuck_row *rows, int room, int *n, int *cores_left,
                           moire_error *err);
 
+/* --- how GPUs compute ----------------------------------------------------------------------------------- */
+/* Operations of one kind in a program, by who computes them on lets of one size. */
+typedef struct moire_way_row {
+    int gpu, batch, sms; /* of the device; the program's; multiprocessors of the let */
+    char kind[16];       /* "convolution", "product" (of matrices), "other" */
+    int cudnn, cublaslt; /* by these libraries */
+    int generated;       /* by moire's own kernels */
+    int fallen;          /* of these, convolutions and products for want of a library that takes them */
+} moire_way_row;
+/* Lists how a tenant's programs compute on GPUs, three rows (all kinds) for every batch and size of let for
+ * which one was prepared, which may take some seconds after the load: at most `room` of them into rows (NULL
+ * when room is 0), which are the caller's, and how many there are into *n; 0 for a tenant of cores.  Nobody
+ * may unload the tenant meanwhile.  Waits while lets are prepared.  Returns: MOIRE_OK, also when *n > room;
+ * MOIRE_EINVAL: tenant or n is NULL, room is negative, or rows is NULL and room is not 0; MOIRE_ENOMEM;
+ * MOIRE_EFORKED. */
+MOIRE_API int moire_ways(moire_tenant *tenant, moire_way_row *rows, int room, int *n, moire_error *err);
+
 /* --- energy --------------------------------------------------------------------------------------------- */
 /* Joules of a part of the machine since the runtime's first call of moire_energy().  A measured one is of
  * everything that ran there, other processes too; a modelled one is of this runtime's work and of the

@@ -65,4 +65,11 @@ struct mo_engine_gpu_stats {
 void mo_engine_gpu_stats(struct mo_device *device, struct mo_engine_gpu_stats *out);
 /* Why the last block of the tenant that failed did; "" when none has. */
 void mo_engine_gpu_why(struct mo_device *device, int tenant, char out[MO_ENGINE_WHY]);
+/* How the tenant's programs compute, by GPU, batch and size of let: at most `room` rows; returns how many
+ * there are.  Waits while lets are prepared. */
+struct mo_engine_gpu_way {
+    int gpu, batch;
+    struct mo_gpu_ways ways;
+};
+int mo_engine_gpu_ways(struct mo_device *device, int tenant, struct mo_engine_gpu_way *out, int room);
 #endif

@@ -125,3 +125,27 @@ void mo_engine_gpu_why(struct mo_device *device, int tenant, char out[MO_ENGINE_
     memcpy(out, g->tenant[tenant].why, MO_ENGINE_WHY);
     mo_device_drop(device);
 }
+
+/* Of one program. */
+static int ways_of(const struct mo_gpu_ops *ops, struct mo_gpu_loaded *loaded, int gpu, int batch,
+                   struct mo_engine_gpu_way *out, int room) {
+    struct mo_gpu_ways ways[MO_GPU_UNITS];
+    const int n = loaded && ops->program_ways ? ops->program_ways(loaded, ways, MO_GPU_UNITS) : 0;
+    for (int i = 0; i < n && i < room; i++)
+        out[i] = (struct mo_engine_gpu_way){gpu, batch, ways[i]};
+    return n;
+}
+
+int mo_engine_gpu_ways(struct mo_device *device, int tenant, struct mo_engine_gpu_way *out, int room) {
+    struct mo_engine_gpu *g = device->self;
+    int n = 0;
+    mo_lock_take(g->env->sys, &g->changing); /* programs stay */
+    const struct mo_gpu_resident *t = &g->tenant[tenant];
+    for (int i = 0; t->open && i < g->gpus.n_gpus; i++)
+        for (int r = 0; r < t->n_buckets; r++) {
+            const int left = n < room ? room - n : 0;
+            n += ways_of(g->config.ops, t->host[i].loaded[r], i, t->batch[r], left ? out + n : NULL, left);
+        }
+    mo_lock_drop(g->env->sys, &g->changing);
+    return n;
+}

@@ -28,7 +28,7 @@
 #include "runtime/base/env.h"
 
 enum {
-    MO_GPU_ABI = 4,       /* raised with every change of this file, of struct mo_sys or of mo_gpu_program */
+    MO_GPU_ABI = 5,       /* raised with every change of this file, of struct mo_sys or of mo_gpu_program */
     MO_GPU_MAX = 64,      /* GPUs */
     MO_GPU_UNITS = 16,    /* units a GPU; a unit is made large enough that there are not more */
     MO_GPU_SM_WORDS = 8,  /* bitmap of SM ids */
@@ -112,6 +112,19 @@ struct mo_gpu_run {
     void *ctx;
 };
 
+/* Who computes an operation of a program: a library, or a kernel that moire generated. */
+enum mo_gpu_way { MO_GPU_BY_DNN, MO_GPU_BY_BLAS, MO_GPU_BY_KERNEL, MO_GPU_WAYS };
+
+/* How many operations of a program are done which way on lets of `sms` SMs: a row for each enum
+ * mo_gpu_op_kind. */
+struct mo_gpu_ways {
+    int sms;
+    int count[3][MO_GPU_WAYS];
+    int fused;     /* of those by cuDNN: with bias, residual and activation in one call */
+    int fallen[3]; /* convolutions and products whose generated kernel runs for want of a library that takes
+                   them and not because it was the faster one */
+};
+
 /* What could be read; a counter that is not there is negative, and `missing` says why (empty: all there). */
 struct mo_gpu_counters {
     int64_t memory_total, memory_free, memory_ours; /* bytes; ours: taken by this system */
@@ -161,6 +174,9 @@ struct mo_gpu_ops {
     /* Makes what run() needs on lets of the same units as `let` (chooses kernels, captures the CUDA graph of
      * each segment and instance); run() does it itself otherwise, and is then slow once. */
     int (*prepare)(struct mo_gpu_loaded *program, struct mo_gpu_let *let, moire_error *err);
+    /* How it computes on every size of let that it was prepared for, at most `room` of them (MO_GPU_UNITS are
+     * all); returns how many.  May wait for a prepare().  NULL in the table: it does not tell. */
+    int (*program_ways)(struct mo_gpu_loaded *program, struct mo_gpu_ways *out, int room);
     /* Queues a run and returns.  MOIRE_OK: `done` will be called.  Otherwise it never is. */
     int (*run)(const struct mo_gpu_run *run, moire_error *err);
 

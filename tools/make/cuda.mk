@@ -41,8 +41,9 @@ $(filter $(B)/tests/test_gpu_lower%,$(TESTS)): $(B)/obj/tests/cuda/gpu_host.o $(
 # tests of the plugin see its inside, and find the fakes beside themselves
 CUDA_TESTS := $(filter $(B)/tests/test_cuda_%,$(TESTS))
 $(CUDA_TESTS): $(CUDA_OBJ) | $(FAKE_OBJS)
-$(B)/tests/test_cuda_exec $(B)/tests/test_cuda_cache $(B)/tests/test_cuda_programs: $(B)/obj/tests/cuda/gpu_host.o $(GPU_CASES)
-$(B)/tests/test_cuda_exec $(B)/tests/test_cuda_cache: $(B)/obj/tests/cuda/exec_rig.o
+CUDA_EXECS := $(addprefix $(B)/tests/test_cuda_,exec cache ways)
+$(CUDA_EXECS) $(B)/tests/test_cuda_programs: $(B)/obj/tests/cuda/gpu_host.o $(GPU_CASES)
+$(CUDA_EXECS): $(B)/obj/tests/cuda/exec_rig.o
 
 .PHONY: cuda
 cuda: $(B)/libmoire-cuda.so $(B)/obj/tools/cuda/check_headers.o ## the CUDA plugin, its declarations checked against the toolkit

@@ -329,6 +329,7 @@ const struct mo_gpu_ops *mo_gpu_child_ops(void) {
         .program_unload = mo_child_program_unload,
         .program_bytes = program_bytes,
         .prepare = mo_child_prepare,
+        .program_ways = mo_child_ways,
         .run = run,
         .staging_alloc = mo_child_staging_alloc,
         .staging_free = mo_child_staging_free,

@@ -164,6 +164,7 @@ int mo_child_program_load(struct mo_gpu_system *s, int gpu, const struct mo_gpu_
 void mo_child_program_unload(struct mo_gpu_loaded *p);
 int mo_child_ask_program(struct mo_gpu_loaded *p, moire_error *err);
 int mo_child_prepare(struct mo_gpu_loaded *p, struct mo_gpu_let *let, moire_error *err);
+int mo_child_ways(struct mo_gpu_loaded *program, struct mo_gpu_ways *out, int room);
 int mo_child_ask_prepare(struct mo_gpu_loaded *p, struct mo_gpu_let *let, moire_error *err);
 
 /* --- child_staging.c --- */

@@ -231,3 +231,21 @@ int mo_child_prepare(struct mo_gpu_loaded *p, struct mo_gpu_let *let, moire_erro
     mo_child_leave(s);
     return rc;
 }
+
+int mo_child_ways(struct mo_gpu_loaded *p, struct mo_gpu_ways *out, int room) {
+    struct mo_gpu_system *s = p->system;
+    struct mo_child_reply reply;
+    mo_child_lock(s);
+    mo_child_settle(s);
+    const bool there = p->there && atomic_load(&s->up) == MO_CHILD_UP;
+    s->inside += there;
+    mo_child_unlock(s);
+    if (!there) return 0;
+    const struct mo_child_ask ask = {.kind = MO_CHILD_WAYS, .n = {p->id}};
+    const int rc = mo_child_ask(s, &ask, &reply, NULL, NULL);
+    mo_child_leave(s);
+    if (rc || reply.x < 0 || reply.x > MO_GPU_UNITS) return 0;
+    const int n = (int)reply.x < room ? (int)reply.x : room;
+    memcpy(out, reply.ways, (size_t)n * sizeof *out);
+    return n;
+}

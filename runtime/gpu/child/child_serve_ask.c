@@ -154,6 +154,14 @@ static int prepare(struct mo_serving *s, const struct mo_child_ask *a, moire_err
     return let ? s->ops->prepare(p, let, err) : MOIRE_EINTERNAL;
 }
 
+static int ways(struct mo_serving *s, const struct mo_child_ask *a, struct mo_child_reply *reply,
+                moire_error *err) {
+    struct mo_gpu_loaded *p = program_of(s, a->n[0], err);
+    if (!p) return MOIRE_EINTERNAL;
+    reply->x = s->ops->program_ways ? s->ops->program_ways(p, reply->ways, MO_GPU_UNITS) : 0;
+    return MOIRE_OK;
+}
+
 /* --- staging memory ------------------------------------------------------------------------------------- */
 static int register_buffer(struct mo_serving *s, const struct mo_child_ask *a, struct mo_child_reply *reply,
                            moire_error *err) {
@@ -225,6 +233,8 @@ static int perform(struct mo_serving *s, const struct mo_child_ask *a, struct mo
         return unload(s, a->n[0], err);
     case MO_CHILD_PREPARE:
         return prepare(s, a, err);
+    case MO_CHILD_WAYS:
+        return ways(s, a, reply, err);
     case MO_CHILD_REGISTER:
         return register_buffer(s, a, reply, err);
     case MO_CHILD_FORGET:

@@ -18,7 +18,7 @@
 #include "runtime/gpu/gpu_ops.h"
 
 enum {
-    MO_CHILD_MAGIC = 0x6d6f6964, /* of this layout; raise with every change */
+    MO_CHILD_MAGIC = 0x6d6f6965, /* of this layout; raise with every change */
     MO_CHILD_LINK = 3,           /* descriptors of the child: the stream that ends with either of us, */
     MO_CHILD_CHANNEL,
     MO_CHILD_POOL,
@@ -81,6 +81,7 @@ enum mo_child_kind {
     MO_CHILD_LOAD,      /* n: program, gpu, instances; x: offset and bytes of the packed program */
     MO_CHILD_UNLOAD,    /* n: program */
     MO_CHILD_PREPARE,   /* n: program, let */
+    MO_CHILD_WAYS,      /* n: program */
     MO_CHILD_REGISTER,  /* n: buffer; x: offset and bytes in the pool */
     MO_CHILD_FORGET,    /* n: buffer */
     MO_CHILD_QUIT
@@ -94,11 +95,13 @@ struct mo_child_ask {
 
 struct mo_child_reply {
     int32_t code;
-    int64_t x; /* OPEN: GPUs; LOAD: bytes of device memory; REGISTER: 1 = copied, not page-locked */
+    int64_t x; /* OPEN: GPUs; LOAD: bytes of device memory; WAYS: rows; REGISTER: 1 = copied, not page-locked
+                */
     union {
         struct mo_gpu_info info;
         struct mo_gpu_counters counters;
         uint64_t sms[MO_GPU_SM_WORDS];
+        struct mo_gpu_ways ways[MO_GPU_UNITS];
     };
     char message[MO_CHILD_TEXT];
 };

@@ -6,7 +6,7 @@
 #include <string.h>
 #include "runtime/base/sha256.h"
 
-enum { MO_CUDA_CACHE_FORMAT = 1, MO_CUDA_CACHE_FILE_MOST = 256 << 20 };
+enum { MO_CUDA_CACHE_FORMAT = 2, MO_CUDA_CACHE_FILE_MOST = 256 << 20 };
 #define MO_CUDA_CACHE_MAGIC  "MOIREGPU"
 #define MO_CUDA_CACHE_CODE   ".cubin"
 #define MO_CUDA_CACHE_CHOICE ".choice"

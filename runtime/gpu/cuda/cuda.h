@@ -160,6 +160,7 @@ int mo_cuda_program_load(struct mo_gpu_system *s, int gpu, const struct mo_gpu_p
                          int instances, struct mo_gpu_loaded **out, moire_error *err);
 void mo_cuda_program_unload(struct mo_gpu_loaded *program);
 int64_t mo_cuda_program_bytes(const struct mo_gpu_loaded *program);
+int mo_cuda_program_ways(struct mo_gpu_loaded *program, struct mo_gpu_ways *out, int room);
 int mo_cuda_prepare(struct mo_gpu_loaded *program, struct mo_gpu_let *let, moire_error *err);
 int mo_cuda_run(const struct mo_gpu_run *run, moire_error *err);
 void mo_cuda_programs_close(struct mo_cuda_gpu *gpu);

@@ -73,6 +73,9 @@ int mo_cuda_exec_prepare(struct mo_cuda_loaded *loaded, const struct mo_cuda_tar
 /* The same for one instance and a run of segments [begin, end). */
 int mo_cuda_exec_prepare_run(struct mo_cuda_loaded *loaded, int instance, const struct mo_cuda_target *target,
                              int begin, int end, moire_error *err);
+/* As mo_gpu_ops.program_ways. */
+struct mo_gpu_ways;
+int mo_cuda_exec_ways(struct mo_cuda_loaded *loaded, struct mo_gpu_ways *out, int room);
 /* Whether all graphs of such a run are there. */
 bool mo_cuda_exec_ready(struct mo_cuda_loaded *loaded, int instance, uint32_t place, int begin, int end);
 /* Queues segments [begin, end) on the target's stream; prepares first when that was not done. */

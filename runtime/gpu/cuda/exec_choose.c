@@ -122,7 +122,7 @@ static int choose_conv(const struct mo_exec_trial *t, int index, struct mo_exec_
     choice->way = MO_EXEC_DNN;
     if (choice->dnn.n > 1) (void)choose_fastest(t, choice, index); /* each has run already */
     if (!mo_exec_tries_kernel(l->exec, &l->program.ops[index])) return MOIRE_OK;
-    const struct mo_exec_choice kernel = {.way = MO_EXEC_KERNEL};
+    const struct mo_exec_choice kernel = {.way = MO_EXEC_KERNEL, .timed = true};
     const double library = time_of(t, choice, index), own = time_of(t, &kernel, index);
     if (own < 0 || library <= own) return MOIRE_OK;
     mo_cuda_dnn_plan_free(&l->exec->dnn, &choice->dnn);

@@ -97,30 +97,10 @@ static int capture_range(struct mo_cuda_loaded *l, const struct mo_exec_choices 
     return rc;
 }
 
-/* What took how long, and by what products and convolutions are done. */
-static void tell(const struct mo_cuda_loaded *l, const struct mo_exec_choices *choices, int64_t choosing,
-                 int64_t capturing) {
-    int fused = 0, single = 0, blas = 0, own = 0;
-    if (choosing + capturing < 1000000) return;
-    for (int i = 0; i < l->program.n_ops; i++) {
-        const struct mo_exec_choice *c = &choices->of[i];
-        fused += c->way == MO_EXEC_DNN && c->dnn.list[c->dnn.chosen].fused;
-        single += c->way == MO_EXEC_DNN && !c->dnn.list[c->dnn.chosen].fused;
-        blas += c->way == MO_EXEC_BLAS;
-        own += c->way == MO_EXEC_KERNEL && l->program.ops[i].kind != MO_GPU_KERNEL;
-    }
-    mo_log(
-        l->exec->env, MOIRE_LOG_INFO,
-        "a program for batch %d on %d SMs: kernels chosen in %.1f ms, graphs made in %.1f ms; of %d "
-        "operations %d convolutions fused by cuDNN, %d by its single calls, %d products by cuBLASLt, %d of "
-        "either by generated kernels",
-        (int)l->program.batch, choices->sms, (double)choosing * 1e-6, (double)capturing * 1e-6,
-        l->program.n_ops, fused, single, blas, own);
-}
-
 static int prepare(struct mo_cuda_loaded *l, const struct mo_cuda_target *target, int first, int last,
                    struct range r, moire_error *err) {
     struct mo_exec_choices *choices;
+    const struct mo_exec_choices *const known = l->choices; /* a new one becomes the first */
     const int64_t begin = mo_now(l->exec->env);
     int rc = mo_exec_choose(l, target, &choices, err);
     const int64_t chosen = mo_now(l->exec->env);
@@ -130,7 +110,7 @@ static int prepare(struct mo_cuda_loaded *l, const struct mo_cuda_target *target
         unsigned result = mo_exec_wait(l->exec, target->stream);
         if (result) rc = mo_cuda_error(l->exec->cu, result, err, "prepare a program");
     }
-    if (!rc) tell(l, choices, chosen - begin, mo_now(l->exec->env) - chosen);
+    if (!rc) mo_exec_tell(l, choices, l->choices != known, chosen - begin, mo_now(l->exec->env) - chosen);
     return rc;
 }
 

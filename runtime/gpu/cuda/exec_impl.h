@@ -57,6 +57,7 @@ enum mo_exec_way { MO_EXEC_KERNEL, MO_EXEC_DNN, MO_EXEC_BLAS };
 
 struct mo_exec_choice {
     enum mo_exec_way way;
+    bool timed; /* way is MO_EXEC_KERNEL because that was faster than the library */
     union {
         struct mo_dnn_plan dnn;
         struct mo_blas_plan blas;
@@ -153,6 +154,10 @@ int mo_exec_enqueue(struct mo_cuda_loaded *loaded, const struct mo_exec_choice *
 /* The choices for that many SMs, made on the stream when there are none yet. */
 int mo_exec_choose(struct mo_cuda_loaded *loaded, const struct mo_cuda_target *target,
                    struct mo_exec_choices **out, moire_error *err);
+/* exec_ways.c.  A line in the log: what took how long, and which ways were chosen; a warning, though the time
+ * was short, where convolutions or products were chosen just now and have no library. */
+void mo_exec_tell(const struct mo_cuda_loaded *loaded, const struct mo_exec_choices *choices, bool anew,
+                  int64_t choosing_ns, int64_t capturing_ns);
 void mo_exec_choices_free(struct mo_cuda_loaded *loaded);
 struct mo_dnn_operands mo_exec_conv_operands(const struct mo_cuda_loaded *loaded,
                                              const struct mo_gpu_conv *conv, mo_cu_ptr arena);

@@ -11,8 +11,8 @@ static const char suffix[] = MO_CUDA_CACHE_CHOICE;
 
 /* How one operation is done, as it is kept. */
 struct mo_exec_record {
-    uint32_t way, algorithm, fused, zero; /* algorithm and fused: of cuDNN */
-    uint64_t space;                       /* bytes of scratch memory */
+    uint32_t way, algorithm, fused, timed; /* algorithm and fused: of cuDNN; timed: of a kernel */
+    uint64_t space;                        /* bytes of scratch memory */
     struct mo_blas_algorithm blas;
 };
 
@@ -131,7 +131,7 @@ void mo_exec_recall_end(const struct mo_cuda_loaded *l, struct mo_exec_recall *r
 }
 
 static struct mo_exec_record record_of(const struct mo_exec_choice *c) {
-    struct mo_exec_record r = {.way = c->way};
+    struct mo_exec_record r = {.way = c->way, .timed = c->timed};
     if (c->way == MO_EXEC_DNN) {
         const struct mo_dnn_way *way = &c->dnn.list[c->dnn.chosen];
         r.algorithm = way->algorithm;
@@ -150,6 +150,7 @@ static bool choose_as(const struct mo_exec_trial *t, const struct mo_exec_record
     const struct mo_gpu_op *op = &l->program.ops[index];
     const size_t space = mo_exec_space(e);
     int rc = MOIRE_EUNSUPPORTED;
+    out->timed = r->timed != 0;
     if (r->way == MO_EXEC_KERNEL) return op->launch.kernel >= 0;
     if (r->way == MO_EXEC_DNN && op->kind == MO_GPU_CONV && e->has_dnn && r->space <= space) {
         const struct mo_dnn_operands o = mo_exec_conv_operands(l, &op->conv, t->arena);

@@ -241,6 +241,7 @@ const struct mo_gpu_ops *mo_gpu_plugin(void) {
         .program_unload = mo_cuda_program_unload,
         .program_bytes = mo_cuda_program_bytes,
         .prepare = mo_cuda_prepare,
+        .program_ways = mo_cuda_program_ways,
         .run = mo_cuda_run,
         .staging_alloc = mo_cuda_staging_alloc,
         .staging_free = mo_cuda_staging_free,

@@ -129,6 +129,10 @@ int64_t mo_cuda_program_bytes(const struct mo_gpu_loaded *program) {
     return program->bytes;
 }
 
+int mo_cuda_program_ways(struct mo_gpu_loaded *program, struct mo_gpu_ways *out, int room) {
+    return mo_cuda_exec_ways(program->inner, out, room);
+}
+
 /* How exec.h sees a track: SMs, and units packed as the name of a place. */
 static struct mo_cuda_target target_of(const struct mo_cuda_track *t) {
     const struct mo_cuda_context *c = t->context;

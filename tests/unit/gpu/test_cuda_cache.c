@@ -42,7 +42,7 @@ struct bed {
 
 static void note(void *user, int level, const char *line) {
     struct bed *b = user;
-    if (level > MOIRE_LOG_WARN || strstr(line, "its generated kernel runs")) return; /* not of the folder */
+    if (level > MOIRE_LOG_WARN || strstr(line, "generated kernel")) return; /* not of the folder */
     b->warnings++;
     snprintf(b->warning, sizeof b->warning, "%s", line);
 }

@@ -202,6 +202,33 @@ static void memory_has_an_end(void **state) {
     end(&r, &c);
 }
 
+/* The child tells how it computes, and the next one too. */
+static void it_tells_how_it_computes(void **state) {
+    (void)state;
+    struct rig r;
+    struct child_case c;
+    struct mo_gpu_ways w[2], after[2];
+    begin(&r, &c);
+    assert_int_equal(c.ops->program_ways(r.loaded, w, 2), 1);
+    assert_true(w[0].count[MO_GPU_GEMM][MO_GPU_BY_BLAS] > 0 && w[0].sms == 16);
+    assert_int_equal(c.ops->program_ways(r.loaded, after, 0), 0);
+    child_case_break(&c, "kill");
+    (void)run(&r, SECOND / 2);
+    child_case_wait_started(&c, 2);
+    serve(&r);
+    assert_int_equal(c.ops->program_ways(r.loaded, after, 2), 1);
+    assert_int_equal(after[0].sms, w[0].sms);
+    for (int kind = 0; kind < 3; kind++) {
+        int before = 0, now = 0; /* which way is a matter of time */
+        for (int way = 0; way < MO_GPU_WAYS; way++) {
+            before += w[0].count[kind][way];
+            now += after[0].count[kind][way];
+        }
+        assert_int_equal(now, before);
+    }
+    end(&r, &c);
+}
+
 static void lets_share_no_sm(void **state) {
     (void)state;
     struct rig r;
@@ -291,13 +318,10 @@ static void a_round_trip(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_illegal_access),
-        cmocka_unit_test(a_kernel_that_hangs),
-        cmocka_unit_test(a_process_that_is_killed),
-        cmocka_unit_test(memory_has_an_end),
-        cmocka_unit_test(lets_share_no_sm),
-        cmocka_unit_test(compiled_programs_are_kept),
-        cmocka_unit_test(a_round_trip),
+        cmocka_unit_test(an_illegal_access),          cmocka_unit_test(a_kernel_that_hangs),
+        cmocka_unit_test(a_process_that_is_killed),   cmocka_unit_test(memory_has_an_end),
+        cmocka_unit_test(it_tells_how_it_computes),   cmocka_unit_test(lets_share_no_sm),
+        cmocka_unit_test(compiled_programs_are_kept), cmocka_unit_test(a_round_trip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,7 +19,11 @@ static const char about[] =
     "Runs each model on the GPU and on the cores, on the same random inputs, some of them as one batch, and\n"
     "compares: the largest error of an output relative to its range must stay below 1e-3 (fp32) or 2e-2 "
     "(tf32,\n"
-    "fp16, bf16).  Prints also the median latency of single queries, copies included.\n";
+    "fp16, bf16).  Prints also the median latency of single queries, copies included; and, for each batch "
+    "and\n"
+    "number of SMs, how many convolutions, products of matrices and other operations run by cuDNN, by "
+    "cuBLASLt\n"
+    "and by generated kernels.\n";
 
 static const char notes[] = "Exit code 5: outputs differ.\n"
                             "\n"
@@ -30,6 +34,7 @@ enum {
     QUERIES = 9,
     BATCH = 4, /* at most: a program is compiled for each batch 1, 2, 4, which takes seconds on a GPU */
     SINGLES = 21,
+    WAYS = 128, /* rows, at most: three for each batch and size of let */
     PORTS = MO_BENCH_MAX_INPUTS
 };
 
@@ -194,6 +199,22 @@ static int compare(struct side side[2], struct trial *t, double *error, double *
     return code ? code : ask_singly(&side[1], t, median_ms, err);
 }
 
+/* By what the device computes the model; an empty list when it does not say. */
+static json_t *ways_of(const struct side *s) {
+    moire_way_row rows[WAYS];
+    json_t *list = json_array();
+    int n = 0;
+    if (moire_ways(s->tenant, rows, WAYS, &n, NULL)) return list;
+    for (int i = 0; i < n && i < WAYS; i++) {
+        const moire_way_row *w = &rows[i];
+        json_array_append_new(list, json_pack("{s:i, s:i, s:i, s:s, s:i, s:i, s:i, s:i}", "gpu", w->gpu,
+                                              "batch", w->batch, "sms", w->sms, "kind", w->kind, "cudnn",
+                                              w->cudnn, "cublaslt", w->cublaslt, "generated", w->generated,
+                                              "fallen", w->fallen));
+    }
+    return list;
+}
+
 static int check(struct mo_bench_session *session, const struct mo_options *o, const char *word,
                  struct side side[2], json_t *list, moire_error *err) {
     struct mo_bench_tenant m = {.name = word, .model = word};
@@ -208,6 +229,7 @@ static int check(struct mo_bench_session *session, const struct mo_options *o, c
     for (int i = 0; i < 2 && !code; i++)
         code = load(&side[i], &m, i == 1, err);
     if (!code) code = compare(side, t, &error, &ms, err);
+    json_t *ways = code ? NULL : ways_of(&side[1]);
     for (int i = 0; i < 2; i++) {
         if (side[i].tenant) moire_unload(side[i].tenant, NULL);
         side[i].tenant = NULL;
@@ -215,6 +237,7 @@ static int check(struct mo_bench_session *session, const struct mo_options *o, c
     json_t *row =
         json_pack("{s:s, s:f, s:f, s:f, s:b}", "model", word, "error", isfinite(error) ? error : 1e9, "limit",
                   limit, "latency_ms", ms, "agrees", (int)(!code && error <= limit));
+    if (ways) json_object_set_new(row, "ways", ways);
     if (code) json_object_set_new(row, "failed", json_string(err->message));
     if (code) json_object_set_new(row, "failed_code", json_integer(code));
     json_array_append_new(list, row);
@@ -234,6 +257,24 @@ static int check_all(struct mo_bench_session *session, const struct mo_options *
     for (int i = 0; i < 2; i++)
         if (side[i].runtime) moire_runtime_destroy(side[i].runtime, 1);
     return code;
+}
+
+static void print_ways(const json_t *list) {
+    size_t i;
+    json_t *row;
+    json_array_foreach((json_t *)list, i, row) {
+        int gpu, batch, sms, cudnn, cublaslt, generated, fallen;
+        const char *kind;
+        if (json_unpack(row, "{s:i, s:i, s:i, s:s, s:i, s:i, s:i, s:i}", "gpu", &gpu, "batch", &batch, "sms",
+                        &sms, "kind", &kind, "cudnn", &cudnn, "cublaslt", &cublaslt, "generated", &generated,
+                        "fallen", &fallen) ||
+            !(cudnn || cublaslt || generated))
+            continue;
+        printf("    GPU %d, batch %d, %d SMs, %s: %d by cuDNN, %d by cuBLASLt, %d by generated kernels", gpu,
+               batch, sms, kind, cudnn, cublaslt, generated);
+        if (fallen) printf(", %d of them for want of a library", fallen);
+        printf("\n");
+    }
 }
 
 /* The table, and what is wrong with it: a model that cannot be run there, or, which counts more, answers that
@@ -258,6 +299,7 @@ static void report(const json_t *list, bool json, moire_error *err) {
                    json_number_value(json_object_get(row, "error")), agrees ? "<=" : "EXCEEDS",
                    json_number_value(json_object_get(row, "limit")),
                    json_number_value(json_object_get(row, "latency_ms")));
+        print_ways(json_object_get(row, "ways"));
     }
 }
 
