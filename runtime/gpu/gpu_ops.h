@@ -61,6 +61,8 @@ struct mo_gpu_config {
     /* Folder for what took long to make: compiled programs, choices of kernels.  A path without symbolic
      * links, of whom nobody else can write to; made when it is missing.  NULL, "": nothing is kept. */
     const char *cache;
+    /* For tests of libraries: what a library takes it computes, though a generated kernel may be faster. */
+    bool libraries_first;
     const char *path; /* folder of libcuda.so.1, cuDNN and so on; NULL: the loader's search */
     /* Not for plugins: the process that the plugin runs in.  NULL, "in": this one; "child", "child:FILE": one
      * of its own, which the library starts, watches and starts anew (runtime/gpu/child/child.h).  `plugin` is

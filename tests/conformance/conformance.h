@@ -3,6 +3,7 @@
 #ifndef MO_CONFORMANCE_H
 #define MO_CONFORMANCE_H
 #include <stdbool.h>
+#include <stdio.h>
 #include "runtime/base/env.h"
 #include "tools/moire/verify/dataset.h"
 
@@ -16,15 +17,21 @@ struct result {
 };
 
 /* Runs one case folder (model.onnx, test_data_set_k) three ways: the references on the imported graph, the
- * references after the passes, and the plan with its kernels.  With `fakes`, the folder of the libraries that
- * stand in for CUDA's: as a program for a GPU instead. */
-void run_case(const struct mo_env *env, const char *fakes, const char *folder, struct result *out);
+ * references after the passes, and the plan with its kernels.  With `gpu`: as a program for a GPU instead. */
+struct case_gpu;
+void run_case(const struct mo_env *env, struct case_gpu *gpu, const char *folder, struct result *out);
 
 /* Output i of the case agrees with what was computed, or an error that says where not. */
 int case_compare(const struct mo_dataset *data, int i, const moire_tensor *got, moire_error *err);
-/* The model on the fake GPU; MOIRE_EUNSUPPORTED: it does not lower. */
-int case_run_gpu(const struct mo_env *env, const char *fakes, const char *model,
+/* The fake GPU: `fakes` is the folder of the libraries that stand in for CUDA's. */
+int case_gpu_open(const struct mo_env *env, const char *fakes, struct case_gpu **out, moire_error *err);
+/* The model on a let of it, and where a library had a part by generated kernels alone, too.
+ * MOIRE_EUNSUPPORTED: it does not lower. */
+int case_run_gpu(const struct mo_env *env, struct case_gpu *gpu, const char *model,
                  const struct mo_dataset *data, moire_error *err);
+/* Prints on which lets cases ran and who computed what, into `out`, and closes it: an error says what was
+ * wrong with all of that. */
+int case_gpu_close(struct case_gpu *gpu, FILE *out, moire_error *err);
 
 /* Cases that may be skipped, one name a line; '#' starts a comment. */
 struct baseline;

@@ -5,8 +5,8 @@
  *
  * DATA holds the folders node, pytorch-converted, pytorch-operator, simple, real.  Exit status 1 when a case
  * fails, or is skipped without being in the baseline, or is in the baseline and not skipped any more (then
- * its line must go: the list only shrinks).  --gpu runs the cases as programs for a GPU, on the libraries in
- * FAKES that stand in for CUDA's. */
+ * its line must go: the list only shrinks).  --gpu runs the cases as programs for a GPU, on lets of the one
+ * that the libraries in FAKES stand in for, and tells what those computed. */
 #define _DEFAULT_SOURCE
 #include <dirent.h>
 #include <stdio.h>
@@ -16,6 +16,7 @@
 
 struct options {
     const char *data, *baseline, *only, *fakes;
+    struct case_gpu *gpu;
     bool json, verbose;
 };
 
@@ -57,7 +58,7 @@ static bool run_folder(const struct mo_env *env, const struct options *o, const 
         struct result *r = !o->only || strstr(names[i]->d_name, o->only) ? append(list) : NULL;
         if (r) {
             snprintf(r->name, sizeof r->name, "%s/%.120s", folder, names[i]->d_name);
-            run_case(env, o->fakes, path, r);
+            run_case(env, o->gpu, path, r);
             if (o->verbose) printf("%-8s %s  %s\n", verdicts[r->verdict], r->name, r->message);
         }
         free(names[i]);
@@ -90,6 +91,13 @@ static int check_baseline(const struct options *o, const struct list *list) {
     return wrong;
 }
 
+static bool close_gpu(const struct options *o) {
+    moire_error err = {0};
+    if (!case_gpu_close(o->gpu, o->json ? stderr : stdout, &err)) return true;
+    fprintf(stderr, "conformance: %s\n", err.message);
+    return false;
+}
+
 static int finish(const struct options *o, const struct list *list) {
     int count[3] = {0};
     for (int i = 0; i < list->n; i++)
@@ -99,6 +107,7 @@ static int finish(const struct options *o, const struct list *list) {
     else
         report_table(list->items, list->n);
     int wrong = o->only ? 0 : check_baseline(o, list);
+    wrong += !close_gpu(o);
     fprintf(o->json ? stderr : stdout, "%d passed, %d failed, %d skipped\n", count[PASSED], count[FAILED],
             count[SKIPPED]);
     return count[FAILED] || wrong || !list->n;
@@ -135,6 +144,11 @@ int main(int argc, char **argv) {
         return 2;
     }
     struct mo_env env = mo_env_default();
+    moire_error err = {0};
+    if (o.fakes && case_gpu_open(&env, o.fakes, &o.gpu, &err)) {
+        fprintf(stderr, "conformance: %s\n", err.message);
+        return 1;
+    }
     for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
         if (!run_folder(&env, &o, folders[i], &list))
             fprintf(stderr, "conformance: cannot read '%s/%s' (package libonnx-testdata)\n", o.data,

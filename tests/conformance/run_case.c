@@ -101,7 +101,7 @@ static int run_on_cores(const struct mo_env *env, const char *model, const struc
     return rc;
 }
 
-static void run_set(const struct mo_env *env, const char *fakes, const char *model, const char *folder,
+static void run_set(const struct mo_env *env, struct case_gpu *gpu, const char *model, const char *folder,
                     struct result *r) {
     struct mo_dataset data;
     moire_error err = {0};
@@ -115,15 +115,14 @@ static void run_set(const struct mo_env *env, const char *fakes, const char *mod
     const char *where = "GPU";
     int rc = MOIRE_OK;
     if (r->verdict == PASSED)
-        rc = fakes ? case_run_gpu(env, fakes, model, &data, &err)
-                   : run_on_cores(env, model, &data, &where, &err);
+        rc = gpu ? case_run_gpu(env, gpu, model, &data, &err) : run_on_cores(env, model, &data, &where, &err);
     /* a model that cannot be run says so itself; only then does unreadable data not matter */
     if (r->verdict == PASSED && read && rc != MOIRE_EUNSUPPORTED) rc = read, err = data_err;
     if (rc) conclude(r, rc, where, err.message);
     mo_dataset_close(&data);
 }
 
-void run_case(const struct mo_env *env, const char *fakes, const char *folder, struct result *r) {
+void run_case(const struct mo_env *env, struct case_gpu *gpu, const char *folder, struct result *r) {
     char model[1024], set[1024];
     int n = 0;
     snprintf(model, sizeof model, "%s/model.onnx", folder);
@@ -136,7 +135,7 @@ void run_case(const struct mo_env *env, const char *fakes, const char *folder, s
     for (; n < 100 && r->verdict == PASSED; n++) {
         snprintf(set, sizeof set, "%s/test_data_set_%d", folder, n);
         if (!exists(set)) break;
-        run_set(env, fakes, model, set, r);
+        run_set(env, gpu, model, set, r);
     }
     if (!n) conclude(r, MOIRE_EIO, "", "no test data");
 }

@@ -46,6 +46,7 @@ int exec_rig_try(struct exec_rig *r, const struct exec_rig_options *o, moire_err
                                                .sms = 132,
                                                .unit_sms = 8,
                                                .workspace = 1 << 16,
+                                               .libraries_first = o->libraries_first,
                                                .no_dnn = o->no_libraries,
                                                .no_blas = o->no_libraries};
     return mo_cuda_exec_open(&config, &r->exec, err);

@@ -18,7 +18,7 @@ struct exec_rig_options {
     const char *gpu; /* name; NULL: "fake" */
     int minor;       /* of the compute capability, 9.minor */
     int sms;         /* of the let; 0: the whole GPU, 132 */
-    bool no_libraries;
+    bool no_libraries, libraries_first;
 };
 
 struct exec_rig {

@@ -24,6 +24,7 @@ static int open_plugin(struct mo_serving *s, const struct mo_child_ask *a, struc
                                          .mps_units = a->n[3],
                                          .hang_ns = a->x[0],
                                          .memory = a->x[1],
+                                         .libraries_first = a->n[5] != 0,
                                          .path = a->text[1][0] ? a->text[1] : NULL,
                                          .cache = a->text[2]};
     if (a->n[4] != MO_GPU_ABI)

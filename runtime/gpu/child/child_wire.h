@@ -70,8 +70,8 @@ struct mo_child_answer {
 };
 
 enum mo_child_kind {
-    MO_CHILD_OPEN,      /* n: mechanism, unit_sms, queue, mps_units, abi; x: hang_ns, memory; plugin, path,
-                           cache */
+    MO_CHILD_OPEN,      /* n: mechanism, unit_sms, queue, mps_units, abi, libraries_first; x: hang_ns, memory;
+                           plugin, path, cache */
     MO_CHILD_DESCRIBE,  /* n: gpu */
     MO_CHILD_HEALTH,    /* n: gpu */
     MO_CHILD_COUNTERS,  /* n: gpu */
@@ -88,7 +88,7 @@ enum mo_child_kind {
 };
 
 struct mo_child_ask {
-    int32_t kind, n[5];
+    int32_t kind, n[6];
     int64_t x[2];
     char text[3][MO_CHILD_PATH];
 };

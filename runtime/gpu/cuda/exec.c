@@ -225,9 +225,17 @@ static int copy_program(struct mo_cuda_loaded *l, const struct mo_gpu_program *p
     return ok ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "no host memory for a program");
 }
 
+static bool uses_library(const struct mo_gpu_program *p) {
+    int i = 0;
+    while (i < p->n_ops && p->ops[i].kind == MO_GPU_KERNEL)
+        i++;
+    return i < p->n_ops;
+}
+
 static int make_arenas(struct mo_cuda_loaded *l, moire_error *err) {
     struct mo_cuda_exec *e = l->exec;
-    l->arena_bytes = mo_round_up(l->program.arena_bytes, MO_GPU_ALIGN) + (int64_t)mo_exec_space(e);
+    l->space = uses_library(&l->program) ? (int64_t)mo_exec_space(e) : 0;
+    l->arena_bytes = mo_round_up(l->program.arena_bytes, MO_GPU_ALIGN) + l->space;
     for (int i = 0; i < l->instances; i++) {
         unsigned r = e->cu->memory_alloc(&l->arenas[i], (size_t)l->arena_bytes + 1);
         if (r)

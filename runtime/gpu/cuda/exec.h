@@ -34,6 +34,7 @@ struct mo_cuda_exec_config {
     const _Atomic bool *lost; /* set when the GPU is: whoever waits for it gives up; NULL: it never is */
     int64_t hang_ns;          /* after which a wait gives up in any case; 0: ten seconds */
     bool no_dnn, no_blas;     /* do without that library */
+    bool libraries_first;     /* as in mo_gpu_config */
 };
 
 /* Where work goes: a stream of a let, and which SMs that is.  Equal `place` means the same context.

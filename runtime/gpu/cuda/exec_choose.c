@@ -17,7 +17,7 @@ static mo_cu_ptr address(const struct mo_cuda_loaded *l, const struct mo_gpu_pla
 }
 
 static mo_cu_ptr space_of(const struct mo_cuda_loaded *l, mo_cu_ptr arena) {
-    return arena + (mo_cu_ptr)(l->arena_bytes - (int64_t)mo_exec_space(l->exec));
+    return arena + (mo_cu_ptr)(l->arena_bytes - l->space);
 }
 
 struct mo_dnn_operands mo_exec_conv_operands(const struct mo_cuda_loaded *l, const struct mo_gpu_conv *c,

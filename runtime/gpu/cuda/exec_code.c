@@ -171,7 +171,8 @@ void mo_exec_code_free(struct mo_cuda_loaded *l) {
 /* --- what is wanted ------------------------------------------------------------------------------------- */
 bool mo_exec_tries_kernel(const struct mo_cuda_exec *e, const struct mo_gpu_op *op) {
     if (op->kind == MO_GPU_CONV)
-        return !e->has_dnn || op->conv.groups != 1 || op->conv.c < MO_EXEC_FEW_CHANNELS;
+        return !e->has_dnn ||
+               (!e->config.libraries_first && (op->conv.groups != 1 || op->conv.c < MO_EXEC_FEW_CHANNELS));
     return op->kind != MO_GPU_GEMM || !e->has_blas;
 }
 

@@ -84,7 +84,8 @@ struct mo_cuda_loaded {
     struct mo_region *region;
     struct mo_gpu_program program; /* ports, operations, segments and kernels copied; no data */
     int instances;
-    int64_t bytes, arena_bytes; /* arena_bytes: activations, then scratch memory */
+    int64_t bytes, arena_bytes; /* arena_bytes: activations, then scratch memory, */
+    int64_t space;              /* which is none where no library can have a part */
     const char *source;
     struct mo_exec_module *modules;
     mo_cu_function *functions; /* of every kernel; NULL: not compiled */

@@ -25,7 +25,8 @@ static int executor(struct mo_cuda_gpu *gpu, moire_error *err) {
                                                .sms = gpu->info.sms,
                                                .unit_sms = gpu->info.unit_sms,
                                                .lost = &gpu->lost,
-                                               .hang_ns = s->config.hang_ns};
+                                               .hang_ns = s->config.hang_ns,
+                                               .libraries_first = s->config.libraries_first};
     return gpu->exec ? MOIRE_OK : mo_cuda_exec_open(&config, &gpu->exec, err);
 }
 

@@ -16,6 +16,8 @@
 #include "tests/cuda/gpu_cases.h"
 #include "tests/unit/codegen/onnx_build.h"
 
+enum { WORKSPACE = 1 << 16 /* of the rig */ };
+
 /* A model on a rig whose log is listened to. */
 struct bed {
     struct mo_env env;
@@ -42,7 +44,8 @@ static void prepare(struct bed *b, uint32_t place, int sms) {
     if (mo_cuda_exec_prepare(b->loaded, &b->rig.target, &err)) fail_msg("%s", err.message);
 }
 
-static void begin(struct bed *b, const char *model, const char *cache, bool libraries) {
+static void begin(struct bed *b, const char *model, const struct exec_rig_options *options) {
+    struct exec_rig_options own = *options;
     moire_error err = {0};
     memset(b, 0, sizeof *b);
     b->env = mo_env_default();
@@ -53,8 +56,8 @@ static void begin(struct bed *b, const char *model, const char *cache, bool libr
     assert_non_null(b->model);
     b->graph = gpu_case_parse(b->model, NULL);
     b->program = exec_rig_lower(b->graph, MO_GPU_FP32, 1);
-    exec_rig_open(&b->rig,
-                  &(struct exec_rig_options){.env = &b->env, .cache = cache, .no_libraries = !libraries});
+    own.env = &b->env;
+    exec_rig_open(&b->rig, &own);
     if (mo_cuda_exec_load(b->rig.exec, b->program, 1, &b->loaded, &err)) fail_msg("%s", err.message);
 }
 
@@ -87,7 +90,7 @@ static void what_libraries_do_is_counted(void **state) {
     struct mo_gpu_ways w[3];
     const struct mo_fake_record *records;
     moire_error err = {0};
-    begin(&b, "resnet_like", NULL, true);
+    begin(&b, "resnet_like", &(struct exec_rig_options){0});
     assert_int_equal(mo_cuda_exec_ways(b.loaded, w, 3), 0); /* nothing is prepared */
     prepare(&b, 1, 132);
     prepare(&b, 2, 64);
@@ -140,7 +143,7 @@ static void what_falls_back_is_a_warning(void **state) {
     assert_non_null(mkdtemp(folder));
     for (int life = 0; life < 2; life++) {
         struct bed b;
-        begin(&b, "resnet_like", folder, false);
+        begin(&b, "resnet_like", &(struct exec_rig_options){.cache = folder, .no_libraries = true});
         prepare(&b, 1, 132);
         prepare(&b, 1, 132);
         check_fallen(&b);
@@ -165,7 +168,7 @@ static void a_library_that_refuses_is_a_warning(void **state) {
     for (const struct gpu_case *c = gpu_cases; c->name && !found; c++) {
         struct bed b;
         struct mo_gpu_ways w;
-        begin(&b, c->name, NULL, true);
+        begin(&b, c->name, &(struct exec_rig_options){0});
         found = rows(b.program);
         if (found) {
             prepare(&b, 1, 132);
@@ -178,9 +181,40 @@ static void a_library_that_refuses_is_a_warning(void **state) {
     assert_true(found > 0);
 }
 
+/* No time decides: what cuDNN takes it has. */
+static void libraries_come_first_where_that_is_asked(void **state) {
+    (void)state;
+    struct bed b;
+    struct mo_gpu_ways w;
+    begin(&b, "resnet_like", &(struct exec_rig_options){.libraries_first = true});
+    prepare(&b, 1, 132);
+    assert_int_equal(mo_cuda_exec_ways(b.loaded, &w, 1), 1);
+    assert_true(w.count[MO_GPU_CONV][MO_GPU_BY_DNN] >= 5);
+    assert_int_equal(w.count[MO_GPU_CONV][MO_GPU_BY_KERNEL], 0);
+    end(&b);
+}
+
+/* A program without products and convolutions takes no scratch memory; one with them does. */
+static void scratch_memory_is_for_libraries(void **state) {
+    (void)state;
+    int without = 0, with = 0;
+    for (const struct gpu_case *c = gpu_cases; c->name && !(without && with); c++) {
+        struct bed b;
+        begin(&b, c->name, &(struct exec_rig_options){0});
+        const int64_t rest = mo_cuda_exec_bytes(b.loaded) - b.program->weight_bytes - b.program->arena_bytes;
+        const bool uses = kind_count(b.program, MO_GPU_KERNEL) < b.program->n_ops;
+        if (uses ? rest < WORKSPACE : rest >= WORKSPACE) fail_msg("%s: %lld", c->name, (long long)rest);
+        *(uses ? &with : &without) += 1;
+        end(&b);
+    }
+    assert_true(with && without);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_libraries_do_is_counted),
                                        cmocka_unit_test(what_falls_back_is_a_warning),
-                                       cmocka_unit_test(a_library_that_refuses_is_a_warning)};
+                                       cmocka_unit_test(a_library_that_refuses_is_a_warning),
+                                       cmocka_unit_test(libraries_come_first_where_that_is_asked),
+                                       cmocka_unit_test(scratch_memory_is_for_libraries)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
