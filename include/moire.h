@@ -178,9 +178,8 @@ typedef struct moire_config {
      * "child:FILE" of moire-gpu-child.  A GPU that is lost (illegal access, hang) stays lost for its process:
      * a child is started anew then, and queries go on, here they do not. */
     const char *device_process;
-    /* Folder where the device keeps compiled programs and choices of kernels for the next process: a path
-     * without symbolic links that only its owner writes to.  NULL = "gpu" beside the default "store" (see
-     * there); "" = nothing is kept. */
+    /* Folder of compiled programs and choices of kernels for the next process, as safe a path as `store`.
+     * NULL = "gpu" beside the default store; "" = nothing is kept. */
     const char *device_cache;
     /* Limits that are to differ from their defaults, n_limits of them; moire_limits() has the table. */
     const moire_limit_setting *limits;
@@ -190,6 +189,8 @@ typedef struct moire_config {
      * "weighted", the same, a query of priority p > 0 counting p + 1 times, one of p < 0 1 / (1 - p). */
     const char *objective;
     const char *device_weights; /* of `moire train`, for device_policy "inss" (docs/inss.md); NULL = none */
+    const char
+        *device_libraries; /* "DIR:DIR", searched for driver and CUDA before the loader does; or NULL */
 } moire_config;
 /* Sets every field to its default, and size.  Returns: nothing. */
 MOIRE_API void moire_config_init(moire_config *config);

@@ -15,7 +15,7 @@ struct mo_bench_job {
     const char *arrangement;                  /* policy of moire, mode of a peer; "solo" for latency alone */
     const char *store;                        /* moire: folder of variants, NULL = default */
     const char *objective, *pressure, *proxy; /* moire: as in moire_config */
-    const char *device, *device_process, *device_cache, *device_profiles, *device_weights,
+    const char *device, *device_process, *device_libraries, *device_cache, *device_profiles, *device_weights,
         *precision;            /* moire: as in moire_config; NULL = cores, where precision is the tenants' */
     const char *family, *over; /* a model server behind a network: whose, and "http" or "grpc" */
     const json_t *server;      /* its command, a list of words */

@@ -204,6 +204,7 @@ static int backend_open(const struct mo_env *env, const struct mo_bench_job *job
         config.policy = job->arrangement;
     config.device = job->device;
     config.device_process = job->device_process;
+    config.device_libraries = job->device_libraries;
     config.device_cache = job->device_cache;
     config.device_profiles = job->device_profiles;
     config.device_weights = job->device_weights;

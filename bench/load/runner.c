@@ -80,6 +80,7 @@ static int read_job(struct mo_bench_job *job, moire_error *err) {
         {"proxy", MO_JSON_STRING, false, offsetof(struct mo_bench_job, proxy), 0, 0},
         {"device", MO_JSON_STRING, false, offsetof(struct mo_bench_job, device), 0, 0},
         {"device_process", MO_JSON_STRING, false, offsetof(struct mo_bench_job, device_process), 0, 0},
+        {"device_libraries", MO_JSON_STRING, false, offsetof(struct mo_bench_job, device_libraries), 0, 0},
         {"device_cache", MO_JSON_STRING, false, offsetof(struct mo_bench_job, device_cache), 0, 0},
         {"device_profiles", MO_JSON_STRING, false, offsetof(struct mo_bench_job, device_profiles), 0, 0},
         {"device_weights", MO_JSON_STRING, false, offsetof(struct mo_bench_job, device_weights), 0, 0},

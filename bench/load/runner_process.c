@@ -147,6 +147,7 @@ static int write_job(struct mo_bench_session *s, const char *path, const struct 
                  {"proxy", s->proxy},
                  {"device", s->device},
                  {"device_process", s->process},
+                 {"device_libraries", s->libraries},
                  {"precision", s->precision},
                  {"device_profiles", s->gpu_profiles},
                  {"device_weights", policy && policy->learned ? weights : NULL},

@@ -39,6 +39,7 @@ struct mo_bench_session {
     const char *pressure, *proxy; /* of moire's runtimes, as in moire_config; NULL = default */
     const char *device;           /* of moire's runtimes: GPUs; NULL = cores */
     const char *precision;    /* of device, or of layers between conversions on cores (mo_precision_of()) */
+    const char *libraries;    /* where their driver is looked for, as moire_config.device_libraries */
     const char *process;      /* that their plugin runs in, as moire_config.device_process */
     const char *device_cache; /* of compiled programs, as moire_config.device_cache */
     const char *gpu_profiles; /* folder of share profiles, filled in from: */

@@ -63,7 +63,9 @@ struct mo_gpu_config {
     const char *cache;
     /* For tests of libraries: what a library takes it computes, though a generated kernel may be faster. */
     bool libraries_first;
-    const char *path; /* folder of libcuda.so.1, cuDNN and so on; NULL: the loader's search */
+    /* Folders in which libcuda.so.1, NVML, NVRTC, cuDNN and cuBLASLt are looked for, separated by colons;
+     * what is in none of them is found as the loader finds it.  NULL, "": all is. */
+    const char *path;
     /* Not for plugins: the process that the plugin runs in.  NULL, "in": this one; "child", "child:FILE": one
      * of its own, which the library starts, watches and starts anew (runtime/gpu/child/child.h).  `plugin` is
      * the file that a child loads. */

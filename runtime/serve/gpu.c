@@ -80,6 +80,7 @@ int mo_serve_device_open(moire_runtime *rt, const moire_config *c, const struct 
                                 &d->policy, err);
     char cache[MO_CACHES_PATH];
     const struct mo_gpu_config gpu = {.process = c->device_process,
+                                      .path = c->device_libraries,
                                       .cache = cache_of(rt, c, cache, sizeof cache)};
     if (!code) code = mo_gpu_device_open(&rt->env, c->device, &gpu, &d->device, err);
     if (!code) code = mo_gpu_device_gpus(&d->device, c->device_lets, &d->gpus, err);

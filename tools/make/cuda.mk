@@ -41,6 +41,7 @@ $(filter $(B)/tests/test_gpu_lower%,$(TESTS)): $(B)/obj/tests/cuda/gpu_host.o $(
 # tests of the plugin see its inside, and find the fakes beside themselves
 CUDA_TESTS := $(filter $(B)/tests/test_cuda_%,$(TESTS))
 $(CUDA_TESTS): $(CUDA_OBJ) | $(FAKE_OBJS)
+$(B)/tests/test_cuda_libraries: | $(B)/libmoire-cuda.so
 CUDA_EXECS := $(addprefix $(B)/tests/test_cuda_,exec cache ways)
 $(CUDA_EXECS) $(B)/tests/test_cuda_programs: $(B)/obj/tests/cuda/gpu_host.o $(GPU_CASES)
 $(CUDA_EXECS): $(B)/obj/tests/cuda/exec_rig.o

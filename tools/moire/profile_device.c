@@ -208,7 +208,7 @@ static int open_device(struct job *j, moire_error *err) {
         return mo_fail(err, MOIRE_EINVAL, "--precision: '%s' is none of fp32, tf32, fp16, bf16",
                        o->precision);
     if (o->n_models > MAX_MODELS) return mo_fail(err, MOIRE_ELIMIT, "more than %d models", MAX_MODELS);
-    const struct mo_gpu_config config = {.process = o->process, .cache = o->cache};
+    const struct mo_gpu_config config = {.process = o->process, .path = o->libraries, .cache = o->cache};
     int code = mo_gpu_device_open(j->session->env, o->device, &config, &j->device, err);
     if (!code) code = mo_gpu_device_gpus(&j->device, 0, &j->gpus, err);
     if (!code && (o->gpu < 0 || o->gpu >= j->gpus.n_gpus))

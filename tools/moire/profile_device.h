@@ -7,7 +7,7 @@
 #include "runtime/gpu/gpu_ops.h"
 
 struct mo_profile_device_options {
-    const char *device, *process, *cache, *folder, *pairs, *precision;
+    const char *device, *process, *libraries, *cache, *folder, *pairs, *precision;
     const char *const *models;
     int units[MO_GPU_UNITS], n_units; /* sizes of lets to measure, rising; none: every size there is */
     int n_models, gpu, repetitions, max_batch;

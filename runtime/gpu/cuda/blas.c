@@ -8,7 +8,7 @@ static int refuse(const struct mo_cuda_blas *blas, unsigned status, moire_error 
     return mo_fail(err, MOIRE_EUNSUPPORTED, "cuBLASLt %zu, %s: status %u", blas->version, what, status);
 }
 
-int mo_cuda_blas_open(struct mo_cuda_blas *blas, const struct mo_env *env, const char *folder,
+int mo_cuda_blas_open(struct mo_cuda_blas *blas, const struct mo_env *env, const char *path,
                       moire_error *err) {
     static const struct mo_cuda_symbol symbols[] = {
         {"cublasLtGetVersion", offsetof(struct mo_cuda_blas, get_version), false},
@@ -16,12 +16,12 @@ int mo_cuda_blas_open(struct mo_cuda_blas *blas, const struct mo_env *env, const
         MO_BLAS_FUNCTIONS(ROW)
 #undef ROW
     };
-    static const char *const files[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
-    int rc = MOIRE_EUNSUPPORTED;
+    static const struct mo_cuda_wanted wanted = {.file = {"libcublasLt.so.13", "libcublasLt.so.12"},
+                                                 .needs = "cuBLASLt of CUDA 12 or 13",
+                                                 .symbols = symbols,
+                                                 .n_symbols = sizeof symbols / sizeof *symbols};
     memset(blas, 0, sizeof *blas);
-    for (size_t i = 0; rc == MOIRE_EUNSUPPORTED && i < sizeof files / sizeof *files; i++)
-        rc = mo_cuda_object_open(&blas->object, env, folder, files[i], "cuBLASLt of CUDA 12 or 13", symbols,
-                                 sizeof symbols / sizeof *symbols, blas, err);
+    int rc = mo_cuda_object_open(&blas->object, env, path, &wanted, blas, err);
     if (rc) return rc;
     blas->version = blas->get_version();
     unsigned status = blas->create(&blas->handle);

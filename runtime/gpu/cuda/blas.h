@@ -105,7 +105,7 @@ struct mo_blas_operands {
 };
 
 /* Opens libcublasLt.so.13 or .12 and makes a handle for the current context. */
-int mo_cuda_blas_open(struct mo_cuda_blas *blas, const struct mo_env *env, const char *folder,
+int mo_cuda_blas_open(struct mo_cuda_blas *blas, const struct mo_env *env, const char *path,
                       moire_error *err);
 void mo_cuda_blas_close(struct mo_cuda_blas *blas);
 /* Describes a product and asks for algorithms on `sms` SMs that take at most `space` bytes.

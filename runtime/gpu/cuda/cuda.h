@@ -92,7 +92,7 @@ struct mo_nvml;
 struct mo_gpu_system {
     const struct mo_env *env;
     struct mo_gpu_config config;
-    char folder[256], cache[1024];
+    char path[1024], cache[1024];
     struct mo_cuda_object driver;
     struct mo_cuda_driver cu;
     int level;

@@ -15,7 +15,7 @@ static int refuse(const struct mo_cuda_dnn *dnn, unsigned status, moire_error *e
 }
 
 int mo_cuda_dnn_open(struct mo_cuda_dnn *dnn, const struct mo_env *env, const struct mo_cuda_driver *cu,
-                     const char *folder, moire_error *err) {
+                     const char *path, moire_error *err) {
     static const struct mo_cuda_symbol symbols[] = {
         {"cudnnGetVersion", offsetof(struct mo_cuda_dnn, get_version), false},
         {"cudnnGetErrorString", offsetof(struct mo_cuda_dnn, error_text), false},
@@ -23,9 +23,12 @@ int mo_cuda_dnn_open(struct mo_cuda_dnn *dnn, const struct mo_env *env, const st
         MO_DNN_FUNCTIONS(ROW)
 #undef ROW
     };
+    static const struct mo_cuda_wanted wanted = {.file = {"libcudnn.so.9"},
+                                                 .needs = "cuDNN 9",
+                                                 .symbols = symbols,
+                                                 .n_symbols = sizeof symbols / sizeof *symbols};
     *dnn = (struct mo_cuda_dnn){.cu = cu};
-    int rc = mo_cuda_object_open(&dnn->object, env, folder, "libcudnn.so.9", "cuDNN 9", symbols,
-                                 sizeof symbols / sizeof *symbols, dnn, err);
+    int rc = mo_cuda_object_open(&dnn->object, env, path, &wanted, dnn, err);
     if (rc) return rc;
     dnn->version = dnn->get_version();
     unsigned status = dnn->create(&dnn->handle);

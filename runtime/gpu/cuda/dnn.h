@@ -129,7 +129,7 @@ struct mo_dnn_operands {
 
 /* Opens libcudnn.so.9 and makes a handle in the current context. */
 int mo_cuda_dnn_open(struct mo_cuda_dnn *dnn, const struct mo_env *env, const struct mo_cuda_driver *cu,
-                     const char *folder, moire_error *err);
+                     const char *path, moire_error *err);
 void mo_cuda_dnn_close(struct mo_cuda_dnn *dnn);
 
 /* Times the algorithms on the stream and lists the ways that take at most `space` bytes and accept the

@@ -8,9 +8,11 @@ static const struct mo_cuda_symbol symbols[] = {
 #undef ROW
 };
 
-int mo_cuda_driver_open(struct mo_cuda_object *object, const struct mo_env *env, const char *folder,
+int mo_cuda_driver_open(struct mo_cuda_object *object, const struct mo_env *env, const char *path,
                         struct mo_cuda_driver *cu, moire_error *err) {
-    return mo_cuda_object_open(object, env, folder, "libcuda.so.1",
-                               "the NVIDIA driver, R550 (CUDA 12.4) or newer", symbols,
-                               sizeof symbols / sizeof *symbols, cu, err);
+    static const struct mo_cuda_wanted wanted = {.file = {"libcuda.so.1"},
+                                                 .needs = "the NVIDIA driver, R550 (CUDA 12.4) or newer",
+                                                 .symbols = symbols,
+                                                 .n_symbols = sizeof symbols / sizeof *symbols};
+    return mo_cuda_object_open(object, env, path, &wanted, cu, err);
 }

@@ -153,6 +153,6 @@ struct mo_cuda_driver {
 
 /* The functions, from libcuda.so.1 of `folder` (NULL = the loader's search).  Functions that only green
  * contexts or only MPS need stay NULL in an old driver. */
-int mo_cuda_driver_open(struct mo_cuda_object *object, const struct mo_env *env, const char *folder,
+int mo_cuda_driver_open(struct mo_cuda_object *object, const struct mo_env *env, const char *path,
                         struct mo_cuda_driver *cu, moire_error *err);
 #endif

@@ -24,7 +24,7 @@ struct mo_cuda_loaded; /* a program on it */
 struct mo_cuda_exec_config {
     const struct mo_env *env;
     const struct mo_cuda_driver *driver;
-    const char *path;  /* folder of the libraries; NULL: the loader's search */
+    const char *path;  /* folders of the libraries, as in mo_gpu_config */
     const char *cache; /* folder of what is kept (cache.h); NULL: nothing */
     const char *gpu;   /* its name, and the driver's level: choices are kept for these */
     int driver_level;

@@ -24,15 +24,17 @@ static const struct mo_cuda_symbol symbols[] = {
 
 /* Its absence is no failure: the reason stays in s->nvml_missing. */
 void mo_cuda_nvml_open(struct mo_gpu_system *s) {
+    static const struct mo_cuda_wanted wanted = {.file = {"libnvidia-ml.so.1"},
+                                                 .needs = "NVML, a part of the driver",
+                                                 .symbols = symbols,
+                                                 .n_symbols = sizeof symbols / sizeof *symbols};
     moire_error err;
     struct mo_nvml *n = mo_alloc(s->env, sizeof *n);
     if (!n) {
         snprintf(s->nvml_missing, sizeof s->nvml_missing, "no host memory for NVML");
         return;
     }
-    if (mo_cuda_object_open(&n->object, s->env, s->config.path, "libnvidia-ml.so.1",
-                            "NVML, a part of the driver", symbols, sizeof symbols / sizeof *symbols, n,
-                            &err)) {
+    if (mo_cuda_object_open(&n->object, s->env, s->config.path, &wanted, n, &err)) {
         snprintf(s->nvml_missing, sizeof s->nvml_missing, "%.150s", err.message);
         mo_free(s->env, n);
         return;

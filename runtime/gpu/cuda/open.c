@@ -164,11 +164,16 @@ int mo_cuda_open(const struct mo_gpu_config *config, struct mo_gpu_system **out,
                        MO_CUDA_QUEUE_MOST);
     struct mo_gpu_system *s = mo_alloc(config->env, sizeof *s);
     if (!s) return mo_fail(err, MOIRE_ENOMEM, "no host memory for the GPUs");
+    if (config->path && strlen(config->path) >= sizeof s->path) {
+        mo_free(config->env, s);
+        return mo_fail(err, MOIRE_ELIMIT, "the folders of the GPU's libraries take more than %zu bytes",
+                       sizeof s->path - 1);
+    }
     s->env = config->env;
     s->config = *config;
     if (config->path) {
-        snprintf(s->folder, sizeof s->folder, "%s", config->path);
-        s->config.path = s->folder;
+        snprintf(s->path, sizeof s->path, "%s", config->path);
+        s->config.path = s->path;
     }
     if (config->cache) {
         snprintf(s->cache, sizeof s->cache, "%s", config->cache);

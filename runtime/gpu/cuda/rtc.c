@@ -34,18 +34,17 @@ static const char header[] =
     "    r.bits = (unsigned short)(x != x ? 0x7fff : (b + 0x7fff + (b >> 16 & 1)) >> 16);\n"
     "    return r;\n}\n";
 
-int mo_cuda_rtc_open(struct mo_cuda_rtc *rtc, const struct mo_env *env, const char *folder,
-                     moire_error *err) {
+int mo_cuda_rtc_open(struct mo_cuda_rtc *rtc, const struct mo_env *env, const char *path, moire_error *err) {
     static const struct mo_cuda_symbol symbols[] = {
 #define ROW(field, symbol, arguments) {#symbol, offsetof(struct mo_cuda_rtc, field), false},
         MO_RTC_FUNCTIONS(ROW)
 #undef ROW
     };
-    static const char *const files[] = {"libnvrtc.so.13", "libnvrtc.so.12"};
-    int rc = MOIRE_EUNSUPPORTED;
-    for (size_t i = 0; rc == MOIRE_EUNSUPPORTED && i < sizeof files / sizeof *files; i++)
-        rc = mo_cuda_object_open(&rtc->object, env, folder, files[i], "NVRTC of CUDA 12 or 13", symbols,
-                                 sizeof symbols / sizeof *symbols, rtc, err);
+    static const struct mo_cuda_wanted wanted = {.file = {"libnvrtc.so.13", "libnvrtc.so.12"},
+                                                 .needs = "NVRTC of CUDA 12 or 13",
+                                                 .symbols = symbols,
+                                                 .n_symbols = sizeof symbols / sizeof *symbols};
+    int rc = mo_cuda_object_open(&rtc->object, env, path, &wanted, rtc, err);
     if (!rc && rtc->version(&rtc->major, &rtc->minor))
         rc = mo_fail(err, MOIRE_EUNSUPPORTED, "%s does not tell its version", rtc->object.file);
     return rc;

@@ -28,7 +28,7 @@ struct mo_cuda_rtc {
 #undef MO_RTC_FIELD
 };
 
-int mo_cuda_rtc_open(struct mo_cuda_rtc *rtc, const struct mo_env *env, const char *folder, moire_error *err);
+int mo_cuda_rtc_open(struct mo_cuda_rtc *rtc, const struct mo_env *env, const char *path, moire_error *err);
 void mo_cuda_rtc_close(struct mo_cuda_rtc *rtc);
 
 /* The name of the machine code of a source: a digest of all that it depends on, NVRTC's version too. */

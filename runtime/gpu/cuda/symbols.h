@@ -19,12 +19,22 @@ struct mo_cuda_object {
     char file[256]; /* what was opened */
 };
 
-/* Opens `file` (from `folder`, or, when that is NULL, by the loader's search) and fills `table`.
- * MOIRE_EUNSUPPORTED names the file and the reason, or the first function that is missing and what `needs`
- * says (one sentence, e.g. "CUDA driver 12.4 or newer").  On failure nothing stays open. */
-int mo_cuda_object_open(struct mo_cuda_object *object, const struct mo_env *env, const char *folder,
-                        const char *file, const char *needs, const struct mo_cuda_symbol *symbols, int n,
-                        void *table, moire_error *err);
+/* A library: its names, best first (NULL after the last), what moire needs (one phrase: "CUDA driver 12.4 or
+ * newer"), and its functions. */
+enum { MO_CUDA_NAMES = 2 };
+struct mo_cuda_wanted {
+    const char *file[MO_CUDA_NAMES];
+    const char *needs;
+    const struct mo_cuda_symbol *symbols;
+    int n_symbols;
+};
+
+/* The one way in which libraries are found: in each folder of `path` (separated by colons; NULL or "": none),
+ * then by the loader's search, the first that opens and has all functions.  Fills `table`. MOIRE_EUNSUPPORTED
+ * names every file that was tried, with the reason, and what is needed.  What is found in spite of a file
+ * that would not do is a line in the log.  On failure nothing stays open. */
+int mo_cuda_object_open(struct mo_cuda_object *object, const struct mo_env *env, const char *path,
+                        const struct mo_cuda_wanted *wanted, void *table, moire_error *err);
 /* Nothing from it may be called any more.  Fine on a zeroed object. */
 void mo_cuda_object_close(struct mo_cuda_object *object);
 #endif

@@ -448,6 +448,8 @@ static const struct mo_flag rows[] = {
      .needed = ON(CHECK_DEVICE)},
     {"--device-process", "WHERE", ON(DEVICES) | ON_A_DEVICE, TO(process),
      "where the plugin runs: in (this process), child (one of its own) or child:FILE"},
+    {"--device-libraries", "DIR[:DIR]", ON(DEVICES) | ON_A_DEVICE, TO(libraries),
+     "where libcuda.so.1, NVML, NVRTC, cuDNN and cuBLASLt are looked for before the loader's search"},
     {"--device-cache", "DIR", ON_A_DEVICE, TO(cache),
      "folder of compiled GPU programs (\"\": keep none); $XDG_CACHE_HOME/moire/gpu or ~/.cache/moire/gpu by "
      "default"},

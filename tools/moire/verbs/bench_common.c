@@ -29,6 +29,7 @@ int mo_bench_open(const struct mo_env *env, const struct mo_options *o, struct m
     s->proxy = o->proxy;
     s->device = o->device;
     s->process = o->process;
+    s->libraries = o->libraries;
     s->precision = o->precision;
     s->weights = o->weights;
     if (o->device) s->gpus = o->gpus;

@@ -65,6 +65,7 @@ static int start(const struct mo_options *o, bool device, struct side *s, moire_
     c.device = device ? o->device : NULL;
     c.log = device ? say : NULL;
     c.device_process = o->process;
+    c.device_libraries = o->libraries;
     c.device_cache = mo_path_device_cache(o->cache, cache, sizeof cache);
     c.device_precision = o->precision;
     c.device_batch = BATCH;

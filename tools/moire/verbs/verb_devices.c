@@ -100,8 +100,9 @@ static void print(const json_t *row) {
 static int list_gpus(const struct mo_env *env, const struct mo_options *o, struct probe *p, json_t *list,
                      moire_error *err) {
     struct mo_gpu_device d;
-    int code = mo_gpu_device_open(env, o->device ? o->device : "cuda",
-                                  &(struct mo_gpu_config){.process = o->process}, &d, err);
+    int code =
+        mo_gpu_device_open(env, o->device ? o->device : "cuda",
+                           &(struct mo_gpu_config){.process = o->process, .path = o->libraries}, &d, err);
     if (code) return code;
     for (int g = 0; g < d.ops->count(d.system) && !code; g++) {
         memset(p->seen, 0, sizeof p->seen);

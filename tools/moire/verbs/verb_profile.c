@@ -267,6 +267,7 @@ static int measure_on_device(struct mo_bench_session *s, const struct mo_options
                              moire_error *err) {
     struct mo_profile_device_options d = {.device = o->device,
                                           .process = o->process,
+                                          .libraries = o->libraries,
                                           .cache = s->device_cache,
                                           .folder = o->output,
                                           .pairs = o->pairs,
