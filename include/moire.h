@@ -172,8 +172,7 @@ typedef struct moire_config {
      * of at most `device_batch` (0 = 32), computing in "fp32" (NULL), "tf32", "fp16" or "bf16". */
     const char *device, *device_policy, *device_precision;
     int device_lets, device_batch;
-    const char *device_profiles; /* folder of share profiles, NAME.csv of NAME.onnx or NAME-r2.onnx; NULL, or
-                                    none of the model's file: it is measured at load */
+    const char *device_profiles; /* folder of NAME.csv for NAME.onnx or NAME-r2.onnx; else measured at load */
     /* Where the device's plugin runs: NULL or "in", in this process; "child", in one of its own, or
      * "child:FILE" of moire-gpu-child.  A GPU that is lost (illegal access, hang) stays lost for its process:
      * a child is started anew then, and queries go on, here they do not. */
