@@ -4,7 +4,8 @@
  * A convolution or product goes to its library, with the algorithm that was fastest on the stream at hand;
  * where the library refuses, the generated kernel serves.  Convolutions with few channels or with groups are
  * hard on libraries: there both are timed.  All of it runs in memory of its own, so that programs in service
- * are not disturbed.  What an earlier process chose is taken over (exec_recall.c). */
+ * are not disturbed.  What an earlier process chose is taken over (exec_recall.c).  At last the program runs
+ * once as it was chosen, for what has never run cannot be captured. */
 #include "runtime/gpu/cuda/exec_impl.h"
 
 #include <string.h>
@@ -210,6 +211,19 @@ static unsigned trial_memory(struct mo_cuda_exec *e, size_t bytes) {
     return r;
 }
 
+/* The whole program, on an input of zeros.  The driver loads a function when it runs for the first time, and
+ * cannot while a stream is captured; what was taken over from an earlier process or from a like operation may
+ * not have run in this one. */
+static int run_once(const struct mo_exec_trial *t, const struct mo_exec_choices *choices, size_t bytes,
+                    moire_error *err) {
+    struct mo_cuda_loaded *l = t->loaded;
+    const unsigned r = l->exec->cu->fill(t->arena, 0, bytes, t->stream);
+    int rc = r ? mo_cuda_error(l->exec->cu, r, err, "clear memory to try a program out") : MOIRE_OK;
+    for (int i = 0; i < l->program.n_ops && !rc; i++)
+        rc = mo_exec_enqueue(l, &choices->of[i], i, t->arena, t->stream, err);
+    return rc;
+}
+
 static int try_out(struct mo_cuda_loaded *l, const struct mo_cuda_target *target, struct mo_exec_choices *out,
                    moire_error *err) {
     const struct mo_cuda_driver *cu = l->exec->cu;
@@ -224,6 +238,7 @@ static int try_out(struct mo_cuda_loaded *l, const struct mo_cuda_target *target
     if (!r) r = cu->fill(t.arena, 0, bytes, t.stream);
     int rc = r ? mo_cuda_error(cu, r, err, "take %.1f MB to try kernels out", (double)bytes * 1e-6)
                : choose_all(&t, out, err);
+    if (!rc) rc = run_once(&t, out, bytes, err);
     r = mo_exec_wait(l->exec, t.stream);
     if (r) rc = mo_cuda_error(cu, r, err, "try kernels out"); /* whatever failed before, this is why */
     return rc;

@@ -8,6 +8,9 @@
  * stream reaches them. A captured graph keeps the context that each node was captured in, as the real one
  * does.
  *
+ * A function that has never run is refused while a stream is captured, as the real driver refuses to load it
+ * then.
+ *
  * What ran on which SMs when is recorded, and so is what the real driver would not forgive (a green context
  * current on two threads, a wait that could block for ever): tests read both.
  *

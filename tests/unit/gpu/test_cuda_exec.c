@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include "tests/cuda/exec_rig.h"
@@ -211,12 +212,64 @@ static void a_place_that_is_forgotten_is_captured_again(void **state) {
     ob_destroy(b);
 }
 
+static void nothing(void *args) {
+    (void)args;
+}
+
+/* The stand-in loads functions as late as the driver does: not in a capture. */
+static void what_never_ran_is_not_captured(void **state) {
+    (void)state;
+    unsigned (*launch)(void *, const char *, void (*)(void *), const void *, size_t, double);
+    mo_cu_graph graph;
+    struct exec_rig r;
+    exec_rig_open(&r, &(struct exec_rig_options){0});
+    void *symbol = dlsym(r.object.handle, "mo_fake_launch");
+    memcpy(&launch, &symbol, sizeof launch);
+    for (int ran = 0; ran < 2; ran++) {
+        assert_int_equal(r.cu.capture_begin(r.target.stream, MO_CU_CAPTURE_RELAXED), 0);
+        assert_int_equal(launch(r.target.stream, "cu_new", nothing, "", 1, 0), ran ? 0 : 900);
+        assert_int_equal(r.cu.capture_end(r.target.stream, &graph), 0);
+        assert_int_equal(r.cu.graph_destroy(graph), 0);
+        assert_int_equal(launch(r.target.stream, "cu_new", nothing, "", 1, 0), 0);
+    }
+    exec_rig_settle(&r);
+    exec_rig_close(&r);
+}
+
+/* Whatever was chosen, by whom: every operation has run before the first capture. */
+static void programs_run_once_before_they_are_captured(void **state) {
+    (void)state;
+    struct ob *b = build("resnet_like");
+    struct mo_graph *g = gpu_case_parse(b, NULL);
+    struct mo_gpu_program *p = exec_rig_lower(g, MO_GPU_FP32, 5);
+    struct mo_cuda_loaded *loaded;
+    const struct mo_fake_record *records;
+    moire_error err = {0};
+    struct exec_rig r;
+    exec_rig_open(&r, &(struct exec_rig_options){.no_libraries = true});
+    assert_int_equal(mo_cuda_exec_load(r.exec, p, 1, &loaded, &err), 0);
+    const int before = r.fake->records(&records);
+    if (mo_cuda_exec_prepare(loaded, &r.target, &err)) fail_msg("%s", err.message);
+    const int after = r.fake->records(&records);
+    int kernels = 0;
+    for (int i = before; i < after; i++)
+        kernels += !strncmp(records[i].what, "mo_", 3);
+    assert_int_equal(kernels, p->n_ops); /* nothing was timed, nothing was launched */
+    mo_cuda_exec_unload(loaded);
+    exec_rig_close(&r);
+    mo_gpu_program_destroy(p);
+    mo_graph_destroy(g);
+    ob_destroy(b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_case_by_libraries),
                                        cmocka_unit_test(without_libraries),
                                        cmocka_unit_test(libraries_do_the_work),
                                        cmocka_unit_test(batches_of_a_model_share_weights),
                                        cmocka_unit_test(failures_leave_nothing),
-                                       cmocka_unit_test(a_place_that_is_forgotten_is_captured_again)};
+                                       cmocka_unit_test(a_place_that_is_forgotten_is_captured_again),
+                                       cmocka_unit_test(what_never_ran_is_not_captured),
+                                       cmocka_unit_test(programs_run_once_before_they_are_captured)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -128,6 +128,13 @@ static void run_kernel(struct item *item) {
     call->kernel->fn(at, call->grid, call->block);
 }
 
+/* The real driver loads a function when it first runs, and cannot while a stream is captured. */
+static bool is_loaded(const struct CUstream_st *s, unsigned *ran) {
+    const unsigned bit = 1u << s->context->gpu->index;
+    if (!s->capturing) *ran |= bit;
+    return (*ran & bit) != 0;
+}
+
 unsigned cuLaunchKernel(mo_cu_function f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
                         unsigned block_y, unsigned block_z, unsigned shared, mo_cu_stream s, void **arguments,
                         void **extra) {
@@ -138,6 +145,7 @@ unsigned cuLaunchKernel(mo_cu_function f, unsigned grid_x, unsigned grid_y, unsi
     if (!k || extra || !grid_x || !grid_y || !grid_z || !threads || threads > 1024 || shared > 232448)
         return leave(INVALID_VALUE);
     if (!current() || current()->gpu != s->context->gpu) return leave(INVALID_CONTEXT);
+    if (!is_loaded(s, &k->ran)) return leave(CAPTURE_UNSUPPORTED);
     struct item item = {.context = s->context, .what = k->name, .fn = run_kernel, .kernel = true};
     item.call = (struct kernel_call){
         .kernel = k, .grid = {grid_x, grid_y, grid_z}, .block = {block_x, block_y, block_z}};
@@ -151,6 +159,18 @@ static void run_launched(struct item *item) {
     item->launched(item->args);
 }
 
+/* The same for functions of libraries, whose names begin with "cu" and are constants. */
+static bool is_launched(const struct CUstream_st *s, const char *name) {
+    const char **list = s->context->gpu->launched;
+    int i = 0;
+    if (strncmp(name, "cu", 2) != 0) return true;
+    while (i < LAUNCHED && list[i] && strcmp(list[i], name) != 0)
+        i++;
+    if (i == LAUNCHED) abort();
+    if (!s->capturing) list[i] = name;
+    return list[i] != NULL;
+}
+
 __attribute__((visibility("default"))) unsigned mo_fake_launch(void *stream, const char *name,
                                                                void (*fn)(void *args), const void *args,
                                                                size_t bytes, double sm_ns) {
@@ -158,6 +178,7 @@ __attribute__((visibility("default"))) unsigned mo_fake_launch(void *stream, con
     const unsigned r = enter("mo_fake_launch", s->context->gpu);
     if (r) return r;
     if (bytes > ARGUMENTS_BYTES) return leave(INVALID_VALUE);
+    if (!is_launched(s, name)) return leave(CAPTURE_UNSUPPORTED);
     struct item item = {
         .context = s->context, .what = name, .fn = run_launched, .launched = fn, .kernel = true};
     memcpy(item.args, args, bytes);

@@ -30,7 +30,7 @@ enum {
     UNKNOWN = 999
 };
 
-enum { FAULTS = 16, STACK = 8, ARGUMENTS_BYTES = 256 };
+enum { FAULTS = 16, LAUNCHED = 16, STACK = 8, ARGUMENTS_BYTES = 256 };
 
 struct sms {
     uint64_t w[MO_FAKE_SM_WORDS];
@@ -112,6 +112,7 @@ struct CUkern_st {
     struct CUkern_st *next;
     char name[64];
     int n_arguments;
+    unsigned ran; /* bit i: on GPU i, outside of a capture */
     void (*fn)(void *const *arguments, const unsigned grid[3], const unsigned block[3]);
 };
 
@@ -143,6 +144,7 @@ struct gpu {
     size_t used;
     unsigned poison; /* what every call returns */
     bool told, hung;
+    const char *launched[LAUNCHED]; /* functions of libraries that have run, by name */
     struct sms busy;
     struct waiter *waiting;
 };
