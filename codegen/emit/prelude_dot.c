@@ -92,12 +92,13 @@ static void emit_vnni(FILE *out, const struct mo_emit_isa *isa) {
           "0x0d090501,\n"
           "    0x0e0a0602, 0x0f0b0703};\n"
           "/* x: four pixels of 16 bytes, by channel */\n"
-          "INLINE v mac_load(v a, v w, const char *p) {\n"
+          "INLINE v columns(const char *p) {\n"
           "    v x;\n"
           "    __asm__(\"vpermd %2, %1, %0\" : \"=v\"(x) : \"v\"(load((const char *)across)), "
           "\"m\"(*(const vu *)p));\n"
           "    __asm__(\"vpshufb %1, %0, %0\" : \"+v\"(x) : \"v\"(load((const char *)within)));\n"
-          "    return mac(a, w, x);\n}\n",
+          "    return x;\n}\n"
+          "INLINE v mac_load(v a, v w, const char *p) { return mac(a, w, columns(p)); }\n",
           out);
     emit_pack(out, isa);
 }

@@ -33,7 +33,7 @@ static bool qconv_problem(const struct mo_graph *graph, const struct mo_node *no
     p->x_row = c.c, p->y_row = c.o;
     if (c.rows) return p->in_layout == MO_PLAIN && p->out_layout == MO_PLAIN;
     p->fills = q.x_zero && c.pt + c.pl + c.pb + c.pr;
-    return !c.depthwise && p->out_layout == MO_C16;
+    return p->out_layout == MO_C16;
 }
 
 /* Rows of the left operand become the width of a 1x1 layer: c = K, w = rows of an image, o = N. */
