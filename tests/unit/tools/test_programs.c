@@ -65,9 +65,9 @@ static int set_up(void **state) {
     put_program(MO_CUDA_CACHE_FORMAT, 'b', MO_CUDA_CACHE_CHOICE, 0);
     put_program(MO_CUDA_CACHE_FORMAT, 'c', MO_CUDA_CACHE_CODE, 1);
     put_program(MO_CUDA_CACHE_FORMAT + 1, 'd', MO_CUDA_CACHE_CODE, 0);
-    put("v1/" MO_CUDA_CACHE_NEW, "half", 4);
-    put("v1/" MO_CUDA_CACHE_LOCK, "", 0);
-    put("v1/aa/notes.txt", "mine", 4);
+    put("v2/" MO_CUDA_CACHE_NEW, "half", 4);
+    put("v2/" MO_CUDA_CACHE_LOCK, "", 0);
+    put("v2/aa/notes.txt", "mine", 4);
     put("letters/aa", "mine", 4);
     return 0;
 }
@@ -113,7 +113,7 @@ static void kept_programs_are_listed_checked_and_cleaned(void **state) {
     assert_int_equal(p.n, 2);
     mo_programs_close(&p);
     char path[200];
-    snprintf(path, sizeof path, "%s/v1/aa/notes.txt", folder);
+    snprintf(path, sizeof path, "%s/v2/aa/notes.txt", folder);
     assert_int_equal(access(path, F_OK), 0);
 }
 
@@ -125,7 +125,7 @@ static void nothing_goes_while_a_program_is_written(void **state) {
     char path[200];
     int went;
     int64_t bytes;
-    snprintf(path, sizeof path, "%s/v1/" MO_CUDA_CACHE_LOCK, folder);
+    snprintf(path, sizeof path, "%s/v2/" MO_CUDA_CACHE_LOCK, folder);
     int fd = open(path, O_RDWR);
     assert_int_equal(flock(fd, LOCK_EX), 0);
     assert_int_equal(mo_programs_open(&env, folder, &p, &err), MOIRE_OK);
