@@ -98,16 +98,27 @@ const struct mo_matrix_unit *mo_halves_unit(const struct mo_frontend_options *o,
 }
 
 /* Constants that the model itself holds as float16 lose nothing. */
-static enum mo_float16 float16_of(enum moire_precision wanted, const struct mo_graph *g) {
+enum mo_float16 mo_float16_of(enum moire_precision wanted, const struct mo_graph *g) {
     if (!mo_isa_covers(mo_isa_detect(), MO_ISA_AVX2)) return MO_FLOAT16_NONE;
     if (wanted == MOIRE_PRECISION_FP16 && !g->exact) return MO_FLOAT16_ROUNDED;
     return wanted == MOIRE_PRECISION_AUTO && g->n_halves && !g->halves ? MO_FLOAT16_EXACT : MO_FLOAT16_NONE;
+}
+
+/* Before passes make other layers of them. */
+static bool has_conversions(const struct mo_graph *g) {
+    static const char *const ops[] = {"QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv",
+                                      "QLinearMatMul",  "ConvInteger",           "MatMulInteger"};
+    for (int i = 0; i < g->n_nodes; i++)
+        for (size_t k = 0; k < sizeof ops / sizeof *ops; k++)
+            if (!strcmp(g->nodes[i]->op_type, ops[k])) return true;
+    return false;
 }
 
 int mo_prepare(struct mo_graph *g, const struct mo_frontend_options *options, moire_error *err) {
     const enum moire_precision wanted = options->precision;
     const bool bare = options->no_passes || options->no_layout;
     bool small = wanted == MOIRE_PRECISION_INT8 || (wanted != MOIRE_PRECISION_FP32 && mo_isa_has_dot());
+    g->converts = has_conversions(g);
     g->keeps_small = small && !bare;
     g->multiplies_tiles =
         g->keeps_small && (options->any_unit || mo_matrix_of(mo_isa_detect(), MO_MATRIX_BYTES));
@@ -115,7 +126,7 @@ int mo_prepare(struct mo_graph *g, const struct mo_frontend_options *options, mo
     const struct mo_matrix_unit *unit = bare ? NULL : mo_halves_unit(options, g);
     g->halves = unit;
     g->halves_by_vectors = unit && unit->vectors;
-    g->float16 = bare ? MO_FLOAT16_NONE : float16_of(wanted, g);
+    g->float16 = bare ? MO_FLOAT16_NONE : mo_float16_of(wanted, g);
     if (wanted == MOIRE_PRECISION_FP16 && !bare && !g->float16)
         mo_log(g->env, MOIRE_LOG_WARN, "%.150s: weights stay float32: %s", g->name,
                g->exact ? "the model is loaded as exact" : "this processor does not convert float16");
@@ -128,11 +139,20 @@ int mo_prepare(struct mo_graph *g, const struct mo_frontend_options *options, mo
     return rc ? rc : check_operands(g, err);
 }
 
+static const char *const precisions[] = {[MOIRE_PRECISION_AUTO] = "auto",
+                                         [MOIRE_PRECISION_FP32] = "fp32",
+                                         [MOIRE_PRECISION_INT8] = "int8",
+                                         [MOIRE_PRECISION_BF16] = "bf16",
+                                         [MOIRE_PRECISION_FP16] = "fp16"};
+
 enum moire_precision mo_precision_of(const char *name) {
-    if (name && !strcmp(name, "fp32")) return MOIRE_PRECISION_FP32;
-    if (name && !strcmp(name, "bf16")) return MOIRE_PRECISION_BF16;
-    if (name && !strcmp(name, "fp16")) return MOIRE_PRECISION_FP16;
-    return name && !strcmp(name, "int8") ? MOIRE_PRECISION_INT8 : MOIRE_PRECISION_AUTO;
+    for (size_t i = 0; name && i < sizeof precisions / sizeof *precisions; i++)
+        if (!strcmp(name, precisions[i])) return (enum moire_precision)i;
+    return MOIRE_PRECISION_AUTO;
+}
+
+const char *mo_precision_name(enum moire_precision precision) {
+    return precisions[precision];
 }
 
 const char *mo_precision_used(const struct mo_graph *g) {

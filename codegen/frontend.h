@@ -27,6 +27,7 @@ struct mo_frontend_options {
 
 /* "auto", "fp32", "int8", "bf16", "fp16"; of NULL or anything else, AUTO. */
 enum moire_precision mo_precision_of(const char *name);
+const char *mo_precision_name(enum moire_precision precision);
 /* "int8" where layers of a prepared graph compute with 8-bit numbers, "bf16" where they may with bfloat16,
  * "fp16" where weights are rounded to float16, else "fp32". */
 const char *mo_precision_used(const struct mo_graph *g);
@@ -36,6 +37,9 @@ const char *mo_precision_used(const struct mo_graph *g);
 struct mo_matrix_unit;
 const struct mo_matrix_unit *mo_halves_unit(const struct mo_frontend_options *options,
                                             const struct mo_graph *graph);
+
+/* Whether constants become float16 in a graph that is loaded with that precision. */
+enum mo_float16 mo_float16_of(enum moire_precision precision, const struct mo_graph *graph);
 
 /* Reads and prepares `path`.  Errors name file, node, operator and what to do. */
 int mo_frontend_load(const struct mo_env *env, const char *path, const struct mo_frontend_options *options,

@@ -28,8 +28,7 @@
  *
  * Versions.  A struct that begins with `size` may grow at its end, and is filled or read as far as its caller
  * knows it: set size to sizeof, or use its _init().  moire_answer, which only the runtime makes, may grow
- * too. All other structs and all calls stay as they are while MOIRE_ABI_VERSION does.
- */
+ * too. All other structs and all calls stay as they are while MOIRE_ABI_VERSION does. */
 #ifndef MOIRE_H
 #define MOIRE_H
 
@@ -260,6 +259,8 @@ typedef struct moire_tenant_config {
     int cores;     /* its queries have no more at once, all together; 0 = no bound.  Not on a device */
     double weight; /* 0 (= 1) to 1000: its share in overload under policy "moire" (docs/sharing.md) */
     enum moire_precision precision; /* on cores */
+    /* With AUTO, 0 to 1.  Above 0: the fastest whose outputs differ by at most this part of their range. */
+    double tolerance;
 } moire_tenant_config;
 /* Sets every field to its default, and size.  Returns: nothing. */
 MOIRE_API void moire_tenant_config_init(moire_tenant_config *config);
@@ -382,8 +383,7 @@ MOIRE_API int moire_submit_many(moire_tenant *tenant, moire_submission *queries,
 /* Submits one query and waits.  outputs[i].data must hold outputs[i].bytes; dtype, shape and bytes are set to
  * the result's.  Not for callbacks.
  * Returns: MOIRE_OK; MOIRE_EINVAL: as moire_submit(), or another number of outputs; MOIRE_ESHAPE: as
- * moire_submit(), or an output is larger than its tensor; all other codes of moire_submit() and of an answer.
- */
+ * moire_submit(), or an output is larger than its tensor; all codes of moire_submit() and of answers. */
 MOIRE_API int moire_run(moire_tenant *tenant, const moire_tensor *inputs, int n_inputs, moire_tensor *outputs,
                         int n_outputs, moire_error *err);
 /* Asks that a query end MOIRE_ECANCELLED; its callback tells when it has.

@@ -9,7 +9,7 @@
 #include "bench/data/json_read.h"
 #include "bench/kernels/kernels.h"
 #include "bench/kernels/layer_profile.h"
-#include "codegen/frontend.h"
+#include "codegen/settle_precision.h"
 
 enum { PROFILE_NS = 500000000 };
 
@@ -109,15 +109,36 @@ static int measure_piece(struct mo_bench_journal *journal, struct mo_bench_sessi
     return code ? code : mo_bench_journal_note(journal, key, err);
 }
 
+/* The precision of this model by its tolerance, for moire; peers read the file as it is. */
+static void settle(struct mo_bench_session *s, const struct mo_bench_latency_options *o,
+                   const struct mo_bench_tenant *tenant) {
+    const struct mo_frontend_options front = {.shapes = tenant->shapes,
+                                              .n_shapes = tenant->n_shapes,
+                                              .exact = s->exact,
+                                              .precision = mo_precision_of(s->precision)};
+    const struct mo_plan_options planning = {.isa = mo_isa_detect()};
+    const struct mo_precision_ask ask = {.env = s->env,
+                                         .path = tenant->model,
+                                         .front = &front,
+                                         .planning = &planning,
+                                         .tolerance = o->tolerance};
+    const struct mo_precision_settled settled = mo_precision_settle(&ask);
+    if (settled.said[0]) mo_bench_say(s, "%s: auto: %s", tenant->name, settled.said);
+    s->precision = mo_precision_name(settled.precision);
+}
+
 static int measure_model(struct mo_bench_journal *journal, struct mo_bench_session *s,
                          const struct mo_bench_latency_options *o, const char *model, moire_error *err) {
     struct mo_region *region = mo_region_create(s->env);
     if (!region) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     struct mo_bench_tenant tenant;
+    const char *asked = s->precision;
     int code = mo_bench_latency_tenant(s, o, model, region, &tenant, err);
+    if (!code && o->tolerance > 0) settle(s, o, &tenant);
     for (int i = 0; !code && i < o->n_threads; i++)
         code = measure_piece(journal, s, o, &tenant, o->threads[i], err);
     if (!code) code = mo_bench_scaling(journal, s, o, &tenant, err);
+    s->precision = asked;
     mo_region_destroy(region);
     return code;
 }

@@ -72,6 +72,7 @@ struct mo_bench_latency_options {
     int threads[8];
     int n_threads;
     struct mo_bench_solo_spec spec;
+    double tolerance; /* of the precision auto (codegen/settle_precision.h); 0: none */
     const char *save; /* the document is written here after each model and thread count; may be NULL */
     bool resume;      /* go on with the document that is there */
     bool profile;     /* besides, moire's time by layer */

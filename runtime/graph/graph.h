@@ -141,6 +141,7 @@ struct mo_graph {
     const char **meta_key, **meta_value;
     int n_outside; /* files beside the model that hold contents of tensors, relative to its folder */
     const char **outside;
+    bool converts;         /* the model itself rounds activations to 8 bits */
     bool keeps_small;      /* constant filters of 8 bits are left to the passes, not folded */
     bool halves;           /* products of floats may be of bfloat16 numbers, added in float32 */
     bool multiplies_tiles; /* there is a matrix unit for 8-bit numbers */

@@ -209,3 +209,26 @@ void mo_trial_fill(const struct mo_graph *g, int input, void *data) {
         mo_store(&v, i, real ? (double)(i % PERIOD) / PERIOD : 1);
     mo_trial_repair(g, input, data);
 }
+
+static uint64_t next_random(uint64_t *state) {
+    uint64_t z = *state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+void mo_trial_random(moire_tensor *t, uint64_t *state) {
+    size_t size = mo_dtype_bytes(t->dtype);
+    for (size_t i = 0; size && i < t->bytes / size; i++) {
+        uint64_t r = next_random(state);
+        double real = (double)(r >> 11) / 4503599627370496.0 - 1.0;
+        float single = (float)real;
+        uint64_t bit = r & 1;
+        uint16_t half = (uint16_t)(0x3000 | (r & 0x83ff)); /* some number below 1 in float16 */
+        const void *from = t->dtype == MOIRE_F32   ? (const void *)&single
+                           : t->dtype == MOIRE_F64 ? (const void *)&real
+                           : t->dtype == MOIRE_F16 ? (const void *)&half
+                                                   : (const void *)&bit;
+        memcpy((char *)t->data + i * size, from, size);
+    }
+}

@@ -26,7 +26,7 @@ static void add_text(struct mo_sha256 *h, const char *format, ...) {
 
 /* The version of everything that shapes a compiled model, and what it was asked for. */
 static void add_request(struct mo_sha256 *h, const struct mo_compiled_request *r) {
-    static const char *const precisions[] = {"", " fp32", " int8", " bf16"};
+    static const char *const precisions[] = {"", " fp32", " int8", " bf16", " fp16"};
     add_text(h, "moire model %d.%d %s\nabi %d\ngenerator %d\nisa %s%s%s\n", MO_STORE_FORMAT, MO_IMAGE_FORMAT,
              MOIRE_VERSION_STRING, MO_KERNEL_ABI, MO_GENERATOR_VERSION, mo_isa_name(r->isa),
              r->exact ? " exact" : "", precisions[r->precision]);

@@ -22,7 +22,12 @@ struct mo_common {
     struct mo_lock building;        /* guards what follows */
     struct mo_frontend_share share; /* imported: NULL before the first load */
     struct mo_layer_rates *rates;   /* NULL before one was measured */
-    _Atomic int64_t constants;      /* bytes of them that it has */
+    struct mo_tenant_choice {
+        double tolerance; /* 0: nothing was measured */
+        bool exact;
+        enum moire_precision precision;
+    } choice;                  /* the last that was made, for what is loaded at once */
+    _Atomic int64_t constants; /* bytes of them that it has */
 };
 
 /* What tenants of the file have in common, begun where there is none yet; to be given back.
@@ -37,6 +42,11 @@ int mo_common_graph(struct mo_common *common, const char *path, const struct mo_
                     bool from_file, struct mo_graph **out, moire_error *err);
 /* Adds what tenants share, each once.  `listing` is held. */
 void mo_common_add(const moire_runtime *rt, moire_memory *sum);
+
+/* tenant_precision.c: sets front->precision where a tolerance asks for a measurement; not under `building`.
+ * MOIRE_ESTORE: a tenant that is loaded at once asks for what nobody has measured. */
+int mo_tenant_settle(moire_tenant *tenant, const char *path, double tolerance,
+                     const struct mo_plan_options *planning, struct mo_frontend_options *front);
 
 /* layer_rates.c: times of layers as shares of what mo_step_estimate() says of them, for plans of the same
  * model at other shapes. */

@@ -35,6 +35,11 @@ static int read_config(const moire_tenant_config *given, moire_tenant_config *ou
                        MAX_WEIGHT);
     if (out->precision < MOIRE_PRECISION_AUTO || out->precision > MOIRE_PRECISION_FP16)
         return mo_fail(err, MOIRE_EINVAL, "tenant config: unknown precision %d", (int)out->precision);
+    if (!(out->tolerance >= 0 && out->tolerance <= 1) || (out->tolerance > 0 && out->precision))
+        return mo_fail(err, MOIRE_EINVAL,
+                       "tenant config: tolerance is %g; it must be 0 to 1, and 0 where a "
+                       "precision is given",
+                       out->tolerance);
     if (out->cls != MOIRE_LATENCY_CRITICAL && out->cls != MOIRE_BEST_EFFORT)
         return mo_fail(err, MOIRE_EINVAL, "tenant config: unknown class %d", (int)out->cls);
     return MOIRE_OK;
@@ -82,12 +87,13 @@ static int build_alone(moire_tenant *t, const char *path, const struct mo_fronte
 static int build_from_onnx(moire_tenant *t, const char *path, const moire_tenant_config *c,
                            moire_error *err) {
     const moire_runtime *rt = t->runtime;
-    const struct mo_frontend_options front = {
+    struct mo_frontend_options front = {
         .shapes = c->shapes, .n_shapes = c->n_shapes, .exact = c->exact, .precision = c->precision};
     const struct mo_plan_options options = {.isa = rt->isa, .store = rt->store};
     struct mo_graph *graph;
     if (rt->recording) return build_alone(t, path, &front, &options, err);
     int rc = t->common ? MOIRE_OK : mo_common_take(t->runtime, path, &t->common, err);
+    if (!rc) rc = mo_tenant_settle(t, path, c->tolerance, &options, &front);
     if (rc) return rc;
     mo_lock_take(rt->env.sys, &t->common->building);
     for (int from_file = 0; from_file < 2; from_file++) {

@@ -100,6 +100,7 @@ static int load(const struct ms_model *m, const moire_shape *shapes, bool quick,
     c.cores = m->settings.cores;
     c.weight = m->settings.weight;
     c.precision = m->settings.precision;
+    c.tolerance = m->settings.tolerance;
     c.shed_late = m->settings.is_predicted;
     c.shapes = shapes;
     c.n_shapes = m->n_inputs;

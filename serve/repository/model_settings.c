@@ -48,11 +48,10 @@ static const struct field of_model[] = {
     {NULL, READ},
 };
 static const struct field of_parameters[] = {
-    {"qos_ms", READ},    {"class", READ},         {"priority", READ},
-    {"max_queue", READ}, {"max_in_flight", READ}, {"max_memory", READ},
-    {"admission", READ}, {"weight", READ},        {"cores", READ},
-    {"function", READ},  {"buckets", READ},       {"precision", READ},
-    {NULL, READ},
+    {"qos_ms", READ},        {"class", READ},      {"priority", READ},  {"max_queue", READ},
+    {"max_in_flight", READ}, {"max_memory", READ}, {"admission", READ}, {"weight", READ},
+    {"cores", READ},         {"function", READ},   {"buckets", READ},   {"precision", READ},
+    {"tolerance", READ},     {NULL, READ},
 };
 
 static const double LEAST_WEIGHT = 0.001, MOST_WEIGHT = 1000;
@@ -119,6 +118,9 @@ static void read_parameters(const struct ms_reader *r) {
             r->s->priority = (int)value;
     }
     read_precision(r);
+    r->s->tolerance = decimal(r, "tolerance", 0, 1, 0, "a number from 0 to 1");
+    if (r->s->tolerance > 0 && r->s->precision != MOIRE_PRECISION_AUTO)
+        ms_fault_say(r->faults, "%s: config.pbtxt: tolerance goes with the precision auto", r->model);
     ms_settings_read_quotas(r);
     ms_settings_read_buckets(r);
     if (r->s->is_ensemble && (r->s->cores || r->s->weight != 1))

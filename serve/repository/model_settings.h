@@ -51,6 +51,7 @@ struct ms_settings {
     int cores;     /* that its queries have at once at most, of each shape; 0: no bound */
     double weight; /* of its share where not all can be in time */
     enum moire_precision precision;
+    double tolerance; /* see moire_tenant_config */
     /* of queries: level 1 is the highest, levels 0: all are of level 0 */
     int64_t levels, level;
     struct ms_queue_policy policy[MS_LEVELS + 1]; /* by level */

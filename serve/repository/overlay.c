@@ -47,8 +47,8 @@ static json_t *member(json_t *object, const char *key) {
 }
 
 json_t *ms_overlay_apply(const json_t *entry, json_t *config) {
-    static const char *const parameters[] = {"qos_ms", "class",  "priority", "weight",
-                                             "cores",  "shapes", "precision"};
+    static const char *const parameters[] = {"qos_ms", "class",  "priority",  "weight",
+                                             "cores",  "shapes", "precision", "tolerance"};
     json_t *c = config ? config : json_object();
     json_t *more = json_object_get(entry, "config"), *batch = json_object_get(entry, "max_batch_size"),
            *queue = json_object_get(entry, "max_queue_size");

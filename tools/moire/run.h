@@ -20,9 +20,6 @@ struct mo_run_options {
     bool reference, profile, json;
 };
 
-/* verb_run.c: random contents; floats in [-1, 1), integers in {0, 1}: valid token ids, masks and segment ids.
- */
-void mo_run_fill(moire_tensor *t, uint64_t *state);
 /* run_report.c; ceiling: of the profile, NULL without one; slow: NULL when references were asked for */
 void mo_run_report(const struct mo_run_options *o, const struct mo_plan *plan, struct mo_instance *instance,
                    const struct mo_timing *times, const struct mo_ceiling *ceiling,

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,16 +39,27 @@ static int remove_models(void **state) {
     return rmdir(folder);
 }
 
-static const char *used(const char *path, enum moire_precision precision, float answer[10]) {
+static char said[400]; /* the last line about a choice */
+
+static void listen(void *user, int level, const char *line) {
+    (void)user;
+    (void)level;
+    if (strstr(line, "auto: ")) snprintf(said, sizeof said, "%s", line);
+}
+
+static const char *used_within(const char *path, enum moire_precision precision, double tolerance,
+                               float answer[10]) {
     moire_runtime *rt;
     moire_tenant *t;
     moire_error err = {0};
     moire_config config;
     moire_config_init(&config);
+    config.log = listen;
     assert_int_equal(moire_runtime_create(&config, &rt, &err), MOIRE_OK);
     moire_tenant_config c;
     moire_tenant_config_init(&c);
     c.precision = precision;
+    c.tolerance = tolerance;
     if (moire_load(rt, path, &c, &t, &err)) fail_msg("%s", err.message);
     static float image[32 * 32];
     for (size_t i = 0; i < sizeof image / sizeof *image; i++)
@@ -61,6 +73,30 @@ static const char *used(const char *path, enum moire_precision precision, float 
     const char *name = mo_precision_used(mo_tenant_parts(t).plan->graph);
     moire_runtime_destroy(rt, 1);
     return name;
+}
+
+static const char *used(const char *path, enum moire_precision precision, float answer[10]) {
+    return used_within(path, precision, 0, answer);
+}
+
+/* Whatever is fastest here, answers keep to the tolerance, and without one nothing is rounded. */
+static void a_tolerance_is_kept(void **state) {
+    float whole[10], within[10], narrow[10];
+    (void)state;
+    said[0] = 0;
+    assert_string_equal(used(floats, MOIRE_PRECISION_AUTO, whole), "fp32");
+    assert_string_equal(said, "");
+    used_within(floats, MOIRE_PRECISION_AUTO, 0.02, within);
+    assert_string_equal(used_within(floats, MOIRE_PRECISION_AUTO, 1e-9, narrow), "fp32");
+    float low = whole[0], high = whole[0];
+    for (int i = 0; i < 10; i++) {
+        low = whole[i] < low ? whole[i] : low;
+        high = whole[i] > high ? whole[i] : high;
+    }
+    for (int i = 0; i < 10; i++) {
+        assert_float_equal(within[i], whole[i], 3 * 0.02 * (high - low)); /* other inputs than those tried */
+        assert_true(narrow[i] == whole[i]);
+    }
 }
 
 static void layers_compute_with_what_was_asked(void **state) {
@@ -89,12 +125,23 @@ static void an_unknown_one_is_refused(void **state) {
     c.precision = (enum moire_precision)(MOIRE_PRECISION_FP16 + 1);
     assert_int_equal(moire_load(rt, bytes, &c, &t, &err), MOIRE_EINVAL);
     assert_non_null(strstr(err.message, "precision"));
+    c.precision = MOIRE_PRECISION_AUTO;
+    static const double wrong[] = {-0.1, 1.5, NAN};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        c.tolerance = wrong[i];
+        assert_int_equal(moire_load(rt, bytes, &c, &t, &err), MOIRE_EINVAL);
+        assert_non_null(strstr(err.message, "tolerance"));
+    }
+    c.precision = MOIRE_PRECISION_FP32; /* what is asked for by name needs none */
+    c.tolerance = 0.1;
+    assert_int_equal(moire_load(rt, bytes, &c, &t, &err), MOIRE_EINVAL);
     moire_runtime_destroy(rt, 1);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_compute_with_what_was_asked),
+        cmocka_unit_test(a_tolerance_is_kept),
         cmocka_unit_test(an_unknown_one_is_refused),
     };
     return cmocka_run_group_tests(tests, make_models, remove_models);

@@ -96,6 +96,10 @@ static const struct mo_flag rows[] = {
     {"--per-tensor", NULL, QUANTIZES, TO(per_tensor), "one scale for all weights of a layer"},
     {"--keep", "LAYER,...", QUANTIZES, TO(keep),
      "layers that stay float32, by the name of the node or its output"},
+    {"--tolerance", "T", ON(RUN) | ON(LATENCY), TO(tolerance),
+     "with --precision auto: what outputs may differ by from float32's, in parts of their range; the fastest "
+     "precision within it is used, by measurement; 0: nothing is rounded without being told",
+     .initial = "0", .most = 1},
     {"--tolerance", "T", QUANTIZES, TO(tolerance),
      "what outputs may differ by, relative to their size; the costliest layers stay float32 until it is so",
      .initial = "0.05", .least = 0, .most = MO_FLAG_UNBOUNDED},

@@ -6,6 +6,7 @@
 #include "bench/kernels/kernels.h"
 #include "bench/kernels/machine_measure.h"
 #include "models/zoo.h"
+#include "tools/moire/tolerance.h"
 #include "tools/moire/verbs/bench_common.h"
 
 /* The models of the command line; the word "zoo" becomes all its names. */
@@ -81,13 +82,15 @@ int mo_bench_run_latency(struct mo_bench_session *s, const struct mo_options *o,
                          moire_error *err) {
     struct mo_words models, families;
     struct mo_bench_latency_options l;
-    int code = pick(s, o, &models, &families, &l, err);
+    int code = mo_settle_check(o, err);
+    if (!code) code = pick(s, o, &models, &families, &l, err);
     if (code) return code;
     l.spec.seconds = o->seconds > 0 ? o->seconds : 2;
     l.spec.slices = 5;
     l.save = o->output;
     l.resume = o->resume;
     l.profile = o->profile;
+    l.tolerance = o->tolerance;
     return mo_bench_latency(s, &l, document, err);
 }
 

@@ -13,7 +13,7 @@
 #include "runtime/base/numbers.h"
 #include "runtime/graph/graph.h"
 #include "tools/moire/verbs/bench_common.h"
-#include "tools/moire/run.h"
+#include "runtime/ops/trial.h"
 
 static const char about[] =
     "Runs each model on the GPU and on the cores, on the same random inputs, some of them as one batch, and\n"
@@ -106,7 +106,7 @@ static int make_all(struct trial *t, const moire_tenant *m, moire_error *err) {
         for (int i = 0; i < t->n_in && !code; i++) {
             moire_input(m, i, &port);
             code = make(t, &port, &t->in[q][i], err);
-            if (!code) mo_run_fill(&t->in[q][i], &seed);
+            if (!code) mo_trial_random(&t->in[q][i], &seed);
         }
         for (int i = 0; i < t->n_out && !code; i++) {
             moire_output(m, i, &port);

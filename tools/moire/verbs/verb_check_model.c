@@ -11,7 +11,7 @@
 #include "tools/moire/verify/check_layers.h"
 #include "tools/moire/verify/dataset.h"
 #include "tools/moire/paths.h"
-#include "tools/moire/run.h"
+#include "runtime/ops/trial.h"
 #include "tools/moire/slow_show.h"
 #include "tools/moire/verb.h"
 #include "tools/moire/verify/doubt.h"
@@ -253,7 +253,7 @@ static int fill_inputs(const struct mo_env *env, const struct mo_graph *g, int64
         memcpy(in[i].shape, t->shape.d, sizeof in[i].shape);
         in[i].data = mo_alloc(env, in[i].bytes + 1);
         if (!in[i].data) return mo_fail(err, MOIRE_ENOMEM, "out of memory for input '%s'", t->name);
-        mo_run_fill(&in[i], &state);
+        mo_trial_random(&in[i], &state);
     }
     return MOIRE_OK;
 }

@@ -11,6 +11,7 @@
 #include "tools/moire/paths.h"
 #include "tools/moire/run.h"
 #include "tools/moire/run_shapes.h"
+#include "tools/moire/tolerance.h"
 #include "variants/store.h"
 
 static const char notes[] =
@@ -52,29 +53,6 @@ static int take_options(const struct mo_options *o, struct mo_run_options *r, mo
 
 /* --- inputs ------------------------------------------------------------------------------------------ */
 
-static uint64_t next_random(uint64_t *state) {
-    uint64_t z = *state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    return z ^ z >> 31;
-}
-
-void mo_run_fill(moire_tensor *t, uint64_t *state) {
-    size_t size = mo_dtype_bytes(t->dtype);
-    for (size_t i = 0; size && i < t->bytes / size; i++) {
-        uint64_t r = next_random(state);
-        double real = (double)(r >> 11) / 4503599627370496.0 - 1.0;
-        float single = (float)real;
-        uint64_t bit = r & 1;
-        uint16_t half = (uint16_t)(0x3000 | (r & 0x83ff)); /* some number below 1 in float16 */
-        const void *from = t->dtype == MOIRE_F32   ? (const void *)&single
-                           : t->dtype == MOIRE_F64 ? (const void *)&real
-                           : t->dtype == MOIRE_F16 ? (const void *)&half
-                                                   : (const void *)&bit;
-        memcpy((char *)t->data + i * size, from, size);
-    }
-}
-
 static int set_input(const struct mo_env *env, const struct mo_run_options *o, struct mo_instance *instance,
                      const struct mo_graph *g, int index, uint64_t *state, moire_error *err) {
     const struct mo_tensor *t = g->tensors[g->inputs[index]];
@@ -90,7 +68,7 @@ static int set_input(const struct mo_env *env, const struct mo_run_options *o, s
         value.bytes = (size_t)mo_tensor_bytes(t);
         value.data = mo_alloc(env, value.bytes + 1);
         if (!value.data) return mo_fail(err, MOIRE_ENOMEM, "out of memory for input '%s'", t->name);
-        mo_run_fill(&value, state);
+        mo_trial_random(&value, state);
         mo_trial_repair(g, index, value.data);
         rc = MOIRE_OK;
     }
@@ -187,12 +165,14 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     moire_error err = {0};
     char path[MO_PATH_CAP];
     int rc = shapes ? take_options(o, &r, &err) : mo_fail(&err, MOIRE_ENOMEM, "out of memory");
+    if (!rc) rc = mo_settle_check(o, &err);
     if (!rc) rc = mo_path_model(env, r.file, path, sizeof path, &r.file, &err);
     if (!rc && !o->generic && !o->reference) rc = mo_path_open_store(env, o->store, &store, &err);
     if (!rc) rc = mo_run_shapes(env, o, shapes, &err);
     if (!rc) front.shapes = shapes->shape, front.n_shapes = shapes->n;
+    const struct mo_plan_options planning = {.isa = r.isa, .store = store, .reference_only = o->reference};
+    if (!rc) mo_settle_precision(env, o, r.file, &planning, &front);
     if (!rc) rc = mo_frontend_load(env, r.file, &front, &graph, &err);
-    struct mo_plan_options planning = {.isa = r.isa, .store = store, .reference_only = o->reference};
     if (!rc) rc = mo_plan_build(graph, &planning, &plan, &err);
     if (!rc) rc = run_plan(env, &r, plan, &err);
     mo_plan_destroy(plan);

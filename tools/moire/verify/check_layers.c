@@ -10,7 +10,7 @@
 #include "runtime/base/text.h"
 #include "runtime/ops/op.h"
 #include "runtime/plan/describe.h"
-#include "tools/moire/run.h"
+#include "runtime/ops/trial.h"
 
 enum { PORTS = MO_KERNEL_IN, TEXT = 240, LARGE = 10000 };
 static const char layer_name[] = "layer";
@@ -98,7 +98,7 @@ static void fill(moire_tensor *t, enum mo_layer_data data, uint64_t *state) {
     static const float special[] = {NAN, INFINITY, -INFINITY, 1e30f, -1e30f};
     enum { EDGES = sizeof edges / sizeof *edges, SPECIAL = sizeof special / sizeof *special };
     float *x = t->data;
-    mo_run_fill(t, state);
+    mo_trial_random(t, state);
     if (t->dtype != MOIRE_F32) return;
     size_t n = t->bytes / sizeof *x, sparse = n < 1000 ? 13 : 97;
     for (size_t i = 0; i < n; i++) {

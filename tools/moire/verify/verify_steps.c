@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/plan/versions.h"
-#include "tools/moire/run.h"
+#include "runtime/ops/trial.h"
 #include "tools/moire/verify/verify_values.h"
 #include "tools/moire/verify/verify_whole.h"
 
@@ -102,7 +102,7 @@ static void close_pair(struct pair *p) {
 /* Contents that somebody left behind, and random inputs. */
 static void fill_arenas(struct pair *p) {
     moire_tensor all = {.dtype = MOIRE_F32, .data = p->b_block, .bytes = p->block_bytes};
-    mo_run_fill(&all, &p->random);
+    mo_trial_random(&all, &p->random);
     const struct mo_graph *g = p->built_in->graph;
     for (int i = 0; i < g->n_inputs; i++) {
         struct mo_spread s = mo_spread_of(p->built_in, p->b, g->inputs[i]);

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "tools/moire/run.h"
+#include "runtime/ops/trial.h"
 
 struct mo_spread mo_spread_of(const struct mo_plan *plan, const struct mo_instance *instance, int tensor) {
     const struct mo_tensor *t = plan->graph->tensors[tensor];
@@ -36,7 +36,7 @@ void mo_spread_copy(const struct mo_spread *to, const struct mo_spread *from) {
 void mo_spread_fill(const struct mo_spread *s, uint64_t *state) {
     for (int64_t n = 0; n < s->images; n++) {
         moire_tensor image = {.dtype = s->dtype, .data = s->at + n * s->stride, .bytes = (size_t)s->bytes};
-        mo_run_fill(&image, state);
+        mo_trial_random(&image, state);
     }
 }
 

@@ -20,7 +20,7 @@ struct mo_spread mo_spread_of(const struct mo_plan *plan, const struct mo_instan
 /* Every byte 0xff: a NaN in floats. */
 void mo_spread_poison(const struct mo_spread *s);
 void mo_spread_copy(const struct mo_spread *to, const struct mo_spread *from);
-/* Random contents (mo_run_fill), lanes behind the last channel too. */
+/* Random contents (mo_trial_random), lanes behind the last channel too. */
 void mo_spread_fill(const struct mo_spread *s, uint64_t *state);
 bool mo_spread_overlaps(const struct mo_spread *a, const struct mo_spread *b);
 

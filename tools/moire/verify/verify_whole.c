@@ -4,7 +4,7 @@
 
 #include <math.h>
 #include <string.h>
-#include "tools/moire/run.h"
+#include "runtime/ops/trial.h"
 #include "tools/moire/verify/verify_values.h"
 #include "tools/moire/verify/ways.h"
 
@@ -55,7 +55,7 @@ static int make(struct wholes *w, const struct mo_graph *g, uint64_t seed, moire
         memcpy(x->shape, t->shape.d, sizeof x->shape);
         x->data = mo_alloc(w->env, x->bytes + 1);
         if (!x->data) return mo_fail(err, MOIRE_ENOMEM, "out of memory for input '%s'", t->name);
-        mo_run_fill(x, &seed);
+        mo_trial_random(x, &seed);
     }
     return MOIRE_OK;
 }
