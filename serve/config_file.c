@@ -37,6 +37,7 @@ static const struct key of_model[] = {
     {"weight", JSON_REAL, 0, 0},
     {"cores", JSON_INTEGER, 1, 1024},
     {"precision", JSON_STRING, 0, 0},
+    {"tolerance", JSON_REAL, 0, 0},
     {"shapes", JSON_ARRAY, 0, 0},
     {"max_batch_size", JSON_INTEGER, 0, 1 << 20},
     {"max_queue_size", JSON_INTEGER, 0, 1 << 14},

@@ -119,8 +119,9 @@ static int check_memory(const moire_tenant *t, const char *path, moire_error *er
         path, (long long)need, (long long)has);
 }
 
+/* A compiled model has one precision: who sets a tolerance asks which is fastest. */
 static int build_plan(moire_tenant *t, const char *path, const moire_tenant_config *c, moire_error *err) {
-    const bool compiled = t->runtime->store && !t->runtime->recording && !t->at_once;
+    const bool compiled = t->runtime->store && !t->runtime->recording && !t->at_once && !(c->tolerance > 0);
     int rc = compiled ? build_compiled(t, path, c, err) : MOIRE_OK;
     if (!rc && !t->plan) rc = build_from_onnx(t, path, c, err);
     if (rc) return rc;

@@ -15,6 +15,8 @@
 #include "codegen/frontend.h"
 #include "runtime/plan/plan.h"
 #include "runtime/serve/parts.h"
+#include "tests/unit/kernels/toy_family.h"
+#include "tools/moire/compile/publish.h"
 #include "tools/moire/verb.h"
 
 static char folder[64], floats[100], bytes[100];
@@ -99,6 +101,39 @@ static void a_tolerance_is_kept(void **state) {
     }
 }
 
+/* Whether a tenant came from the store as a compiled model. */
+static bool is_compiled(const char *store, double tolerance) {
+    moire_runtime *rt;
+    moire_tenant *t;
+    moire_error err = {0};
+    moire_config config;
+    moire_config_init(&config);
+    config.store = store;
+    moire_tenant_config c;
+    moire_tenant_config_init(&c);
+    c.tolerance = tolerance;
+    assert_int_equal(moire_runtime_create(&config, &rt, &err), MOIRE_OK);
+    if (moire_load(rt, floats, &c, &t, &err)) fail_msg("%s", err.message);
+    const bool compiled = mo_tenant_parts(t).image != NULL;
+    moire_runtime_destroy(rt, 0);
+    return compiled;
+}
+
+/* A compiled model has one precision; which one is fastest is measured all the same. */
+static void a_compiled_model_is_no_answer_to_a_tolerance(void **state) {
+    const struct mo_compiled_request request = {.path = floats, .isa = mo_isa_detect()};
+    struct mo_env env = mo_env_default();
+    struct mo_published done;
+    moire_error err = {0};
+    char store[64];
+    (void)state;
+    toy_folder(store);
+    if (mo_publish(&env, store, &request, NULL, &done, &err)) fail_msg("%s", err.message);
+    assert_true(is_compiled(store, 0));
+    assert_false(is_compiled(store, 1e-9));
+    toy_remove(store);
+}
+
 static void layers_compute_with_what_was_asked(void **state) {
     float whole[10], by_choice[10], small[10];
     (void)state;
@@ -142,6 +177,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_compute_with_what_was_asked),
         cmocka_unit_test(a_tolerance_is_kept),
+        cmocka_unit_test(a_compiled_model_is_no_answer_to_a_tolerance),
         cmocka_unit_test(an_unknown_one_is_refused),
     };
     return cmocka_run_group_tests(tests, make_models, remove_models);

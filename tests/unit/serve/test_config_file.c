@@ -78,10 +78,11 @@ static void test_entries_override(void **state) {
     struct ms_faults faults = {.say = quiet};
     moire_error err;
     assert_int_equal(
-        read_text("{\"threads\": 3, \"models\": [{\"name\": \"b\"}, {\"name\": \"a\", \"qos_ms\": 2.5,"
-                  "\"class\": \"best-effort\", \"priority\": -3, \"max_batch_size\": 4,"
-                  "\"max_queue_size\": 7, \"config\": {\"version_policy\": {\"all\": {}}}}]}",
-                  &f, &err),
+        read_text(
+            "{\"threads\": 3, \"models\": [{\"name\": \"b\"}, {\"name\": \"a\", \"qos_ms\": 2.5,"
+            "\"class\": \"best-effort\", \"priority\": -3, \"max_batch_size\": 4,"
+            "\"tolerance\": 0.01, \"max_queue_size\": 7, \"config\": {\"version_policy\": {\"all\": {}}}}]}",
+            &f, &err),
         MOIRE_OK);
     assert_string_equal(f.folder, "/tmp");
     assert_int_equal(ms_config_file_whole(&f, "threads", 1), 3);
@@ -97,6 +98,7 @@ static void test_entries_override(void **state) {
     assert_int_equal(s.qos_ns, 2500000);
     assert_int_equal(s.cls, MOIRE_BEST_EFFORT);
     assert_int_equal(s.priority, -3);
+    assert_true(s.tolerance == 0.01);
     assert_int_equal(s.max_batch, 4);
     assert_int_equal(s.policy[0].most, 7);
     assert_false(s.policy[0].timeout_is_fixed);
