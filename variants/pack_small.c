@@ -163,9 +163,9 @@ int64_t mo_pack_small_bytes(enum mo_packing packing, const struct mo_graph *grap
 int mo_pack_small_start(enum mo_packing packing, const struct mo_graph *graph, const struct mo_node *node,
                         struct mo_region *region, const void **weights, const float **start,
                         moire_error *err) {
-    struct mo_conv c = {0};
+    struct mo_conv c;
     struct mo_qconv q;
-    const int32_t *sums;
+    const int32_t *sums = NULL;
     int rc = mo_pack_small(packing, graph, node, region, weights, &sums, err);
     if (rc || !mo_qconv_geometry(graph, node, &c, &q)) return rc;
     int32_t *from = mo_region_array(region, (size_t)blocks_of(&c) * 16, sizeof *from);
