@@ -10,6 +10,7 @@
 #include "codegen/passes/passes.h"
 #include "codegen/prepare.h"
 #include "runtime/ops/op.h"
+#include "runtime/ops/qconv.h"
 #include "variants/matrix/matrix.h"
 
 enum { SMALL = 512, POOL = 32 * 1024, FLOOR_BYTES = 64 << 20, FACTOR = 16 };
@@ -157,7 +158,7 @@ const char *mo_precision_name(enum moire_precision precision) {
 
 const char *mo_precision_used(const struct mo_graph *g) {
     for (int i = 0; i < g->n_nodes; i++)
-        if (!strcmp(g->nodes[i]->op_type, "QConv") || !strcmp(g->nodes[i]->op_type, "QMatMul")) return "int8";
+        if (mo_is_qconv(g->nodes[i])) return "int8";
     if (g->float16 == MO_FLOAT16_ROUNDED) return "fp16";
     return g->halves ? "bf16" : "fp32";
 }

@@ -103,7 +103,7 @@ static void emit_finish(FILE *out, const struct mo_mac *m, bool dot, bool packs)
             }
         fputs("    }\n", out);
     }
-    if (packs) mo_mac_pack(out, m, "a->y_block", "a->y_row");
+    if (packs) mo_mac_pack(out, m, "a->y_block", "a->y_row", NULL);
     for (int r = 0; r < mo_mac_vectors(m); r++)
         for (int t = 0; t < m->rows * m->cols; t++)
             fprintf(out, "    store(y + %d * a->y_block + %d * a->y_row + %d, a%d_%d);\n",

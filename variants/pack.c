@@ -244,16 +244,10 @@ static float *pack_bias(struct mo_region *region, int64_t channels, int64_t padd
     return out;
 }
 
-/* moire.QConv, moire.QMatMul */
-static bool is_small(const struct mo_node *node) {
-    return !strcmp(node->domain, "moire") &&
-           (!strcmp(node->op_type, "QConv") || !strcmp(node->op_type, "QMatMul"));
-}
-
 int64_t mo_pack_bytes(enum mo_packing packing, const struct mo_graph *graph, const struct mo_node *node) {
     struct mo_conv c;
     struct gemm g;
-    if (is_small(node)) return mo_pack_small_bytes(packing, graph, node);
+    if (mo_is_qconv(node)) return mo_pack_small_bytes(packing, graph, node);
     int64_t floats = -1;
     if (mo_conv_read(graph, node, &c))
         floats = mo_filter_floats(packing, &c);
@@ -272,7 +266,7 @@ int mo_pack_weights(enum mo_packing packing, const struct mo_graph *graph, const
                     struct mo_region *region, const void **weights, const float **bias, moire_error *err) {
     struct mo_conv c = {0};
     struct gemm g = {0};
-    if (is_small(node)) return mo_pack_small_start(packing, graph, node, region, weights, bias, err);
+    if (mo_is_qconv(node)) return mo_pack_small_start(packing, graph, node, region, weights, bias, err);
     int64_t bytes = mo_pack_bytes(packing, graph, node);
     if (bytes < 0)
         return mo_fail(err, MOIRE_EUNSUPPORTED, "node '%s' (%s): weights do not fit packing %d", node->name,

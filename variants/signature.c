@@ -189,8 +189,7 @@ bool mo_layer_signature(const struct mo_graph *graph, const struct mo_node *node
     if (node->n_in < 2 || node->n_out < 1 || (node->domain[0] && !ours)) return false;
     bool ok = false;
     if (!strcmp(node->op_type, "Conv") && !ours) ok = conv_signature(graph, node, &t);
-    if (ours && (!strcmp(node->op_type, "QConv") || !strcmp(node->op_type, "QMatMul")))
-        ok = qconv_signature(graph, node, &t);
+    if (mo_is_qconv(node)) ok = qconv_signature(graph, node, &t);
     if (!strcmp(node->op_type, "MatMul") || (!strcmp(node->op_type, "Gemm") && !ours))
         ok = gemm_signature(graph, node, &t);
     if (!ok || t.cut) out[0] = 0;

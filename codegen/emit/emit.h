@@ -96,9 +96,10 @@ void mo_mac_zero(FILE *out, const struct mo_mac *m, int indent);
 void mo_mac_open_product(FILE *out, const struct mo_mac *m, int64_t apart);
 void mo_mac_close_product(FILE *out, const struct mo_mac *m, int64_t apart);
 /* "if (a->pack) {": bytes of every accumulator of a set of bytes, four of them a time, and "} else {".  `a`
- * points to what has factor, shift and pack; their places are y, blocks and rows of it so far apart (text),
- * pixels 16 bytes. */
-void mo_mac_pack(FILE *out, const struct mo_mac *m, const char *y_block, const char *y_row);
+ * points to what has factor, shift and pack; their places are y, blocks, rows and pixels of it so far apart
+ * (text); y_pixel NULL: 16 bytes. */
+void mo_mac_pack(FILE *out, const struct mo_mac *m, const char *y_block, const char *y_row,
+                 const char *y_pixel);
 /* One step: weights of every block b from `q<b> + woff`, pixels of row i from `x<i> + xoff`; only pixels t
  * whose bit is set in `mask`. */
 void mo_mac_step(FILE *out, const struct mo_mac *m, int indent, long woff, long xoff, uint64_t mask);

@@ -181,7 +181,8 @@ void mo_emit_small_abi(FILE *out) {
           out);
 }
 
-void mo_mac_pack(FILE *out, const struct mo_mac *m, const char *y_block, const char *y_row) {
+void mo_mac_pack(FILE *out, const struct mo_mac *m, const char *y_block, const char *y_row,
+                 const char *y_pixel) {
     int vectors = m->isa->vectors, pixels = 4 / vectors;
     fputs("    if (a->pack) {\n"
           "        const char *f = (const char *)a->factor, *s = (const char *)a->shift;\n",
@@ -190,7 +191,9 @@ void mo_mac_pack(FILE *out, const struct mo_mac *m, const char *y_block, const c
         for (int row = 0; row < m->rows; row++)
             for (int col = 0; col < m->cols; col += pixels) {
                 int n = m->cols - col < pixels ? m->cols - col : pixels;
-                fprintf(out, "        pack(y + %d * %s + %d * %s + %d", b, y_block, row, y_row, col * 16);
+                fprintf(out, "        pack%s(y + %d * %s + %d * %s + %d", y_pixel ? "_apart" : "", b, y_block,
+                        row, y_row, y_pixel ? col : col * 16);
+                if (y_pixel) fprintf(out, " * %s, %s", y_pixel, y_pixel);
                 for (int k = 0; k < 4; k++) {
                     int r = b * vectors + k % vectors, pixel = k / vectors < n ? k / vectors : 0;
                     fprintf(out, ", whole(a%d_%d, f + %d, s + %d)", r, row * m->cols + col + pixel,

@@ -4,6 +4,16 @@
 
 #include <string.h>
 
+bool mo_axis_balanced(int64_t n, int64_t most) {
+    const int64_t tiles = (n + most - 1) / most;
+    return most <= n && (n + tiles - 1) / tiles == most;
+}
+
+void mo_axis_emit_at(FILE *out, const struct mo_axis *a, const char *name) {
+    fprintf(out, "INLINE i64 %s_at(i64 tile) { return tile * %lld + (tile < %lld ? tile : %lld); }\n", name,
+            (long long)a->size, (long long)a->extra, (long long)a->extra);
+}
+
 int64_t mo_axis_start(const struct mo_axis *axis, int64_t tile) {
     return tile * axis->size + (tile < axis->extra ? tile : axis->extra);
 }

@@ -71,11 +71,6 @@ static double cost_of(const struct shape *s) {
     return (double)(s->p->n * s->blocks) * (tile * (double)(s->row.tiles * s->col.tiles) + copied) / 2 / 4.2;
 }
 
-static bool balanced(int64_t n, int64_t most) {
-    const int64_t tiles = (n + most - 1) / most;
-    return most <= n && (n + tiles - 1) / tiles == most;
-}
-
 /* As few chunks as give many cores their units. */
 static int unit_of(const struct mo_problem *p, int rows) {
     const int64_t images = p->n * ((p->c + LANES - 1) / LANES), tiles = (p->oh + rows - 1) / rows;
@@ -90,7 +85,7 @@ int mo_depthwise_small_points(const struct mo_problem *p, struct mo_point *point
             struct mo_point point = {.knob = {1, rows, cols, 1}, .packing = MO_PACK_DOTDW16};
             struct shape s;
             point.knob[MO_KNOB_UNIT] = unit_of(p, rows);
-            if (!balanced(p->oh, rows) || !balanced(p->ow, cols)) continue;
+            if (!mo_axis_balanced(p->oh, rows) || !mo_axis_balanced(p->ow, cols)) continue;
             while (!shape_of(p, &point, &s) && s.rows * s.x_row > WINDOW_BYTES &&
                    point.knob[MO_KNOB_UNIT] > 1)
                 point.knob[MO_KNOB_UNIT] /= 2;
@@ -209,15 +204,10 @@ static void emit_fetch(FILE *out, const struct shape *s) {
             width, p->pl, ll((p->pl + p->w) * LANES), behind);
 }
 
-static void emit_at(FILE *out, const struct mo_axis *axis, const char *name) {
-    fprintf(out, "INLINE i64 %s_at(i64 tile) { return tile * %lld + (tile < %lld ? tile : %lld); }\n", name,
-            ll(axis->size), ll(axis->extra), ll(axis->extra));
-}
-
 static void emit_run(FILE *out, const struct shape *s) {
     const struct mo_problem *p = s->p;
-    emit_at(out, &s->row, "row");
-    emit_at(out, &s->col, "col");
+    mo_axis_emit_at(out, &s->row, "row");
+    mo_axis_emit_at(out, &s->col, "col");
     fprintf(out,
             "static void NAMED(run)(const struct mo_kargs *a, i64 begin, i64 end_unit, void *scratch) {\n"
             "    for (i64 u = begin; u < end_unit; u++) {\n"

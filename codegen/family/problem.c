@@ -62,7 +62,7 @@ bool mo_problem_from_node(const struct mo_graph *graph, const struct mo_node *no
     p->fuse = node->fuse;
     p->exact = graph->exact;
     bool ok = !strcmp(node->op_type, "Conv") ? conv_problem(graph, node, p)
-              : *node->op_type == 'Q'        ? qconv_problem(graph, node, p)
+              : mo_is_qconv(node)            ? qconv_problem(graph, node, p)
                                              : gemm_problem(graph, node, p);
     for (int i = 0; ok && mo_emit_families()[i]; i++)
         if (mo_emit_families()[i]->takes(p)) return true;

@@ -30,6 +30,10 @@ struct mo_axis {
 };
 /* Cuts into ceil(out / most) tiles; false when there are too many classes or runs. */
 bool mo_axis_cut(struct mo_axis *axis, int64_t most);
+/* Whether an even cut of n positions has tiles of that size at most, and one of it. */
+bool mo_axis_balanced(int64_t n, int64_t most);
+/* "INLINE i64 <name>_at(i64 tile)": the first position of a tile. */
+void mo_axis_emit_at(FILE *out, const struct mo_axis *axis, const char *name);
 int64_t mo_axis_start(const struct mo_axis *axis, int64_t tile);
 /* Positions times taps that are inside the input, over the whole axis. */
 int64_t mo_axis_work(const struct mo_axis *axis);

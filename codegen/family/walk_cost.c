@@ -256,13 +256,6 @@ static void try_tile(const struct mo_problem *p, enum mo_walk_kind kind, struct 
     try_units(p, kind, point, list);
 }
 
-/* Tile extents along an axis of n: only those that a balanced split produces. */
-static bool balanced(int64_t n, int64_t most_size) {
-    if (most_size > n) return false;
-    int64_t tiles = (n + most_size - 1) / most_size;
-    return (n + tiles - 1) / tiles == most_size;
-}
-
 /* Where neither form is always better: three weight vectors to a broadcast, and pixels of a plain image (of
  * one cache line many: a Zen 4 core reaches 94 % of its ceiling folded, 73 % shared). */
 static bool folds_pay(const struct mo_walk *w, int blocks) {
@@ -280,7 +273,7 @@ static void try_tiles(const struct mo_problem *p, struct mo_walk *w, int blocks,
             struct mo_point point = {.knob = {blocks, rows, cols, 4}};
             if (w->kind == MO_WALK_FIRST || w->kind == MO_WALK_DEPTHWISE) point.knob[MO_KNOB_UNROLL] = 1;
             point.knob[MO_KNOB_HALVES] = halves;
-            if (!balanced(w->row.out, rows) || !balanced(w->col.out, cols)) continue;
+            if (!mo_axis_balanced(w->row.out, rows) || !mo_axis_balanced(w->col.out, cols)) continue;
             try_tile(p, w->kind, &point, list);
             point.knob[MO_KNOB_FOLD] = 1;
             if (folds_pay(w, blocks) && !halves) try_tile(p, w->kind, &point, list);

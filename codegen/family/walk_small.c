@@ -84,27 +84,6 @@ static void emit_requantize(FILE *out, const struct mo_walk *w, int sums, int b,
                 pixels, lanes * block / 16, (long long)at, (long long)w->y_row, block);
 }
 
-/* Rows of a matrix, to bytes. */
-static void emit_pack_rows(FILE *out, const struct mo_walk *w, const struct mo_mac *m) {
-    const int vectors = m->isa->vectors, pixels = 4 / vectors;
-    fputs("    if (a->pack) {\n"
-          "        const char *f = a->factor, *s = a->shift;\n",
-          out);
-    for (int b = 0; b < m->blocks; b++)
-        for (int col = 0; col < m->cols; col += pixels) {
-            const int n = m->cols - col < pixels ? m->cols - col : pixels;
-            const int64_t at = b * w->y_block + col * w->y_row;
-            fprintf(out, "        pack_apart(y + %lld, %lld", (long long)at, (long long)w->y_row);
-            for (int k = 0; k < 4; k++) {
-                const int r = b * vectors + k % vectors, pixel = col + (k / vectors < n ? k / vectors : 0);
-                fprintf(out, ", whole(a%d_%d, f + %d, s + %d)", r, pixel, r * m->isa->lanes * 4,
-                        r * m->isa->lanes * 4);
-            }
-            fprintf(out, ", a->pack, %d);\n", n);
-        }
-    fputs("    } else {\n", out);
-}
-
 void mo_walk_small_finish(FILE *out, const struct mo_walk *w, const struct mo_mac *m, int lanes) {
     const int pixels = m->rows * m->cols;
     char block[24], row[24];
@@ -112,10 +91,8 @@ void mo_walk_small_finish(FILE *out, const struct mo_walk *w, const struct mo_ma
     snprintf(row, sizeof row, "%lld", (long long)w->y_row);
     if (w->p->to != MOIRE_U8 || lanes < 16)
         fputs("    {\n", out);
-    else if (w->kind == MO_WALK_GEMM)
-        emit_pack_rows(out, w, m);
     else
-        mo_mac_pack(out, m, block, row);
+        mo_mac_pack(out, m, block, row, w->kind == MO_WALK_GEMM ? row : NULL);
     emit_sums(out, m, pixels);
     for (int b = 0; b < m->blocks; b++)
         for (int i = 0; i < m->rows; i++)

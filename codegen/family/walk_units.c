@@ -35,8 +35,7 @@ static void emit_runs(FILE *out, const struct mo_axis *axis, const char *name) {
     for (int i = 0; i < axis->n_runs; i++)
         fprintf(out, "{%lld, %d}, ", (long long)axis->run[i].first, axis->run[i].cls);
     fprintf(out, "{%lld, 0}};\n", (long long)axis->tiles);
-    fprintf(out, "INLINE i64 %s_at(i64 tile) { return tile * %lld + (tile < %lld ? tile : %lld); }\n", name,
-            (long long)axis->size, (long long)axis->extra, (long long)axis->extra);
+    mo_axis_emit_at(out, axis, name);
 }
 
 /* Pointers to a set's weights, bias, output and residual, and its row of the table of tile functions. */

@@ -164,7 +164,7 @@ void mo_harness_fill(struct mo_harness *h, enum mo_trial_data dataset) {
 /* --- harness --- */
 
 static void make_constants(struct mo_harness *h) {
-    if (mo_layer_is_small(h->node)) {
+    if (mo_is_qconv(h->node)) {
         mo_small_constants(h);
         return;
     }
@@ -224,8 +224,7 @@ static bool make_bias(struct mo_harness *h) {
     int64_t n = h->out->shape.d[channels];
     h->bias = mo_alloc(h->env, ((size_t)n + 64) * sizeof *h->bias);
     if (!h->bias) return false;
-    int b =
-        h->node->n_in > 2 && !mo_layer_is_small(h->node) && h->node->fuse.residual != 2 ? h->node->in[2] : -1;
+    int b = h->node->n_in > 2 && !mo_is_qconv(h->node) && h->node->fuse.residual != 2 ? h->node->in[2] : -1;
     if (b >= 0 && h->graph->tensors[b]->data)
         memcpy(h->bias, h->graph->tensors[b]->data, (size_t)n * sizeof *h->bias);
     h->args.bias = h->step.bias ? h->step.bias : h->bias;

@@ -185,7 +185,7 @@ static double value_at(const struct mo_harness *h, const void *data, size_t at) 
 static bool expected(const struct mo_harness *h, int64_t flat, const int64_t at[4], double rms, double *want,
                      double *allowed) {
     double magnitude;
-    if (mo_layer_is_small(h->node)) return mo_small_oracle(h, flat, at, want, allowed);
+    if (mo_is_qconv(h->node)) return mo_small_oracle(h, flat, at, want, allowed);
     if (!mo_oracle(h, flat, want, &magnitude)) return false;
     *allowed = tolerance(h, *want, magnitude, rms);
     return true;

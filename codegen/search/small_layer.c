@@ -11,10 +11,6 @@
 /* Steps of the output that its values deviate by: some reach the ends of the range. */
 static const double SPREAD = 50;
 
-bool mo_layer_is_small(const struct mo_node *node) {
-    return !strcmp(node->op_type, "QConv") || !strcmp(node->op_type, "QMatMul");
-}
-
 /* A step of the output; 1 of floats. */
 static double step_of(const struct mo_qconv *q) {
     return q->to == MOIRE_F32 ? 1 : (double)q->y_scale;

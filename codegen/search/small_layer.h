@@ -8,8 +8,8 @@
 #ifndef MO_SMALL_LAYER_H
 #define MO_SMALL_LAYER_H
 #include "codegen/search/harness.h"
+#include "runtime/ops/qconv.h"
 
-bool mo_layer_is_small(const struct mo_node *node);
 /* Random weights, and factors and biases by which sums of random inputs spread over the output's range. */
 void mo_small_constants(struct mo_harness *h);
 /* n bytes of an input: random, or mostly the ends of the range and the zero point. */

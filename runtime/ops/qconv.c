@@ -2,8 +2,15 @@
  * qconv.c - moire.QConv and moire.QMatMul by reference; see qconv.h. */
 #include "runtime/ops/qconv.h"
 
+#include <string.h>
+
 #include <math.h>
 #include "runtime/ops/util.h"
+
+bool mo_is_qconv(const struct mo_node *node) {
+    return !strcmp(node->domain, "moire") &&
+           (!strcmp(node->op_type, "QConv") || !strcmp(node->op_type, "QMatMul"));
+}
 
 bool mo_qconv_read(const struct mo_node *node, struct mo_qconv *out) {
     *out = (struct mo_qconv){.x_zero = (int)mo_attr_int(node, "x_zero", -1),

@@ -28,6 +28,8 @@ struct mo_qconv {
     moire_dtype to;
 };
 
+/* moire.QConv or moire.QMatMul. */
+bool mo_is_qconv(const struct mo_node *node);
 /* False: the attributes are not those of a QConv or QMatMul. */
 bool mo_qconv_read(const struct mo_node *node, struct mo_qconv *out);
 #endif

@@ -68,12 +68,6 @@ static bool find_variant(const struct mo_plan_options *options, const char *sign
     return mo_store_find(options->store, signature, options->isa, out);
 }
 
-/* Compiled kernels of 8-bit numbers read what only a built-in kernel of bytes leaves (kernel.h). */
-static bool takes_bytes(const struct mo_graph *graph, const struct mo_node *node) {
-    const struct mo_tensor *x = mo_node_in(graph, node, 0);
-    return x && mo_dtype_bytes(x->dtype) == 1;
-}
-
 /* A compiled variant takes over a bound layer. */
 static void specialise(struct mo_plan *plan, const struct mo_plan_options *options, struct mo_step *step) {
     char signature[256];
@@ -82,7 +76,7 @@ static void specialise(struct mo_plan *plan, const struct mo_plan_options *optio
     if (!mo_layer_signature(plan->graph, step->node, signature, sizeof signature)) return;
     if (!find_variant(options, signature, &variant)) return;
     if (variant.units < 1 || !variant.run || (plan->graph->exact && variant.mixes)) return;
-    if (takes_bytes(plan->graph, step->node) && !step->compiled_params) return;
+    if (mo_is_qconv(step->node) && !step->compiled_params) return; /* which such a kernel reads */
     if (!repack(plan, &variant, step)) return;
     step->run = variant.run;
     step->kernel = variant.name;
