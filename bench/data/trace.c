@@ -15,6 +15,7 @@
 #include "runtime/sched/events.h"
 
 static const double stall_ns = 1e7, stall_ratio = 8;
+static const int64_t last_time = INT64_C(1) << 62; /* of an event or an arrival: differences are numbers */
 
 /* --- events --------------------------------------------------------------------------------------------- */
 static size_t slot_of(const struct mo_trace_reader *r, uint64_t handle) {
@@ -38,7 +39,7 @@ struct event {
 static bool read_event(const char *at, struct event *e) {
     int64_t seq, ring, query;
     char *end;
-    if (!mo_trace_number(&at, 0, INT64_MAX, &seq) || !mo_trace_number(&at, 0, INT64_MAX, &e->time) ||
+    if (!mo_trace_number(&at, 0, INT64_MAX, &seq) || !mo_trace_number(&at, 0, last_time, &e->time) ||
         !mo_trace_number(&at, 0, INT16_MAX, &ring))
         return false;
     const char *space = strchr(at, ' ');
@@ -60,6 +61,7 @@ static bool read_event(const char *at, struct event *e) {
 static int on_arrival(struct mo_trace_reader *r, const struct event *e, uint64_t handle, int64_t arrival,
                       int code) {
     struct mo_trace *t = r->t;
+    if (arrival < 0 || arrival > last_time) return mo_trace_fail(r, "an arrival at a time that cannot be");
     r->late += (double)(e->time - arrival);
     if (e->tenant < 0 || e->tenant >= t->n_tenants || !t->tenants[e->tenant].name[0])
         return mo_trace_fail(r, "a query of a tenant that the trace does not name");
