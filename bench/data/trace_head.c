@@ -144,6 +144,7 @@ int mo_trace_remark(struct mo_trace_reader *r, const char *at) {
         strncpy(r->t->policy, at, sizeof r->t->policy - 1);
     } else if (mo_trace_starts(&at, "# cores ")) {
         if (!mo_trace_number(&at, 1, MO_TRACE_CORES, &v)) return mo_trace_fail(r, "not a number of cores");
+        if (r->t->cores) return mo_trace_fail(r, "a second '# cores' line");
         r->t->cores = (int)v;
     } else if (mo_trace_starts(&at, "# cache ")) {
         if (!mo_trace_number(&at, 0, INT64_MAX, &r->t->cache))

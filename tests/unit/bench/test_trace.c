@@ -175,6 +175,7 @@ static void damage_is_named_with_its_line(void **state) {
         {21, "8 940 1 TIMES 8 0 1 2 3", "t:22: times of a GPU's block in a history of cores"},
         {1, "# cores 0", "t:2: not a number of cores"},
         {1, NULL, "before the '# cores' line"},
+        {12, "# cores 4", "t:13: a second '# cores' line"},
         {2, "# dropped 9", "t:3: events were lost"},
         {5, "# tenant 0 2 5000 0 1 3 ", "t:6: not \"# tenant"},
         {5, "# tenant 99 2 5000 0 1 3 x", "t:6: not \"# tenant"},
