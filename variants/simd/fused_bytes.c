@@ -27,7 +27,31 @@ static int64_t sum_packed(const struct mo_sum_params *p, const uint8_t *a, const
     }
     return i;
 }
+
+/* Pixels of uint8 that become uint8, several a time; as many as are whole.  A product above or below all
+ * bytes saturates. */
+static int64_t scale_packed(const struct mo_scale_params *p, const uint8_t *x, const float *factor,
+                            uint8_t *y) {
+    const whole_vec zero = all_shorts(p->zero), lo = all_bytes(0), hi = all_bytes(255);
+    const float_vec by[2] = {floats_of(factor), floats_of(factor + 16 - LANES)};
+    const float_vec from = floats_all((float)p->from);
+    const int64_t n = p->area * 16;
+    int64_t i = 0;
+    for (; i + 4 * LANES <= n; i += 4 * LANES) {
+        whole_vec v[4];
+        for (int k = 0; k < 4; k++)
+            v[k] = rounded((floats_of_bytes(x + i + k * LANES) - from) * by[k % 2]);
+        const whole_vec first = packed_shorts(v[0], v[1], zero), second = packed_shorts(v[2], v[3], zero);
+        store_whole(y + i, packed_bytes(first, second, lo, hi, false));
+    }
+    return i / 16;
+}
 #else
+static int64_t scale_packed(const struct mo_scale_params *p, const uint8_t *x, const float *factor,
+                            uint8_t *y) {
+    (void)p, (void)x, (void)factor, (void)y;
+    return 0;
+}
 static int64_t sum_packed(const struct mo_sum_params *p, const uint8_t *a, const uint8_t *b, uint8_t *y,
                           int64_t n) {
     (void)p, (void)a, (void)b, (void)y, (void)n;
@@ -114,14 +138,16 @@ void MO_SIMD(sum_bytes)(const struct mo_kargs *args, int64_t begin, int64_t end,
     }
 }
 
+/* Pixels [done, area) of a block of 16 channels. */
 static inline __attribute__((always_inline)) void scale_block(const struct mo_scale_params *p,
                                                               const bool is_signed, const uint8_t *x,
-                                                              const float *by, uint8_t *restrict y) {
+                                                              const float *by, uint8_t *restrict y,
+                                                              int64_t done) {
     const float lo = p->lo, hi = p->hi;
     const int from = p->from, zero = p->zero;
     float factor[16];
     memcpy(factor, by, sizeof factor);
-    for (int64_t i = 0; i < p->area; i++) {
+    for (int64_t i = done; i < p->area; i++) {
         uint8_t all[16];
         for (int l = 0; l < 16; l++) {
             const int32_t whole = (is_signed ? (int8_t)x[i * 16 + l] : x[i * 16 + l]) - from;
@@ -142,12 +168,15 @@ void MO_SIMD(scale_bytes)(const struct mo_kargs *args, int64_t begin, int64_t en
         const uint8_t *x = (const uint8_t *)args->in[p->x] + unit * p->area * 16;
         uint8_t *y = (uint8_t *)args->out[0] + unit * p->area * 16;
         float factor[16];
-        for (int l = 0; l < 16; l++)
+        bool small = true; /* products fit an int32, and none is a NaN */
+        for (int l = 0; l < 16; l++) {
             factor[l] = by[l] * p->scale;
+            small &= fabsf(factor[l]) < 0x1p22f;
+        }
         if (p->is_signed)
-            scale_block(p, true, x, factor, y);
+            scale_block(p, true, x, factor, y, 0);
         else
-            scale_block(p, false, x, factor, y);
+            scale_block(p, false, x, factor, y, small ? scale_packed(p, x, factor, y) : 0);
     }
 }
 
