@@ -57,18 +57,21 @@ static bool extents_agree(const struct mo_conv *c) {
 }
 
 /* Merges groups until both sides fill blocks of 16; where they never do, or that takes more than 16 at a
- * time, all of them: products with zeros, and still tens of times faster than the reference. */
+ * time, all of them: products with zeros, and still tens of times faster than the reference.  So, too, where
+ * a rest of them would be left and may not be. */
 enum { MOST_AT_A_TIME = 16, MOST_GROUPS = 64 };
-static bool merge_groups(struct mo_conv *c, int64_t groups) {
+static bool merge_groups(struct mo_conv *c, int64_t groups, bool rest_fits) {
     int64_t cg = c->c / groups, og = c->o / groups, m = 1;
     c->depthwise = groups > 1 && cg == 1 && og == 1;
     if (groups > 1 && !c->depthwise)
         while (m <= MOST_AT_A_TIME && ((m * cg) % 16 || (m * og) % 16))
             m *= 2;
-    if ((m > MOST_AT_A_TIME || groups % m) && groups > MOST_GROUPS) return false;
-    if (m > MOST_AT_A_TIME || groups % m) m = groups;
+    const bool whole = m <= MOST_AT_A_TIME && (groups % m == 0 || (rest_fits && groups > m));
+    if (!whole && groups > MOST_GROUPS) return false;
+    if (!whole) m = groups;
     c->merge = m;
-    c->groups = groups / m;
+    c->groups = (groups + m - 1) / m;
+    c->rest = groups % m != 0;
     c->cg = cg * m, c->og = og * m;
     c->icb = (c->cg + 15) / 16, c->ocb = (c->og + 15) / 16;
     return true;
@@ -83,7 +86,7 @@ static bool gates(const struct mo_tensor *gate, const struct mo_tensor *x, const
 }
 
 /* Everything that does not depend on types: sizes, window, groups. */
-static bool read_sizes(const struct mo_node *node, struct mo_conv *c) {
+static bool read_sizes(const struct mo_node *node, bool rest_fits, struct mo_conv *c) {
     const int64_t *x = c->x->shape.d, *w = c->weights->shape.d, *y = c->y->shape.d;
     c->n = x[0], c->c = x[1], c->h = x[2], c->w = x[3], c->o = y[1], c->oh = y[2], c->ow = y[3];
     c->kh = w[2], c->kw = w[3];
@@ -91,7 +94,7 @@ static bool read_sizes(const struct mo_node *node, struct mo_conv *c) {
     if (groups < 1 || c->c % groups || c->o % groups || w[0] != c->o || w[1] != c->c / groups || y[0] != c->n)
         return false;
     if (!pair(node, "strides", &c->sh, &c->sw) || !pair(node, "dilations", &c->dh, &c->dw)) return false;
-    return read_pads(node, c) && extents_agree(c) && merge_groups(c, groups);
+    return read_pads(node, c) && extents_agree(c) && merge_groups(c, groups, rest_fits);
 }
 
 bool mo_conv_read(const struct mo_graph *graph, const struct mo_node *node, struct mo_conv *c) {
@@ -109,7 +112,7 @@ bool mo_conv_read(const struct mo_graph *graph, const struct mo_node *node, stru
     if (node->fuse.act >= MO_ACT_COUNT) return false;
     c->gate = node->fuse.gated ? mo_node_in(graph, node, MO_GATE_IN) : NULL;
     if (node->fuse.gated && !gates(c->gate, c->x, c->weights)) return false;
-    if (!read_sizes(node, c)) return false;
+    if (!read_sizes(node, !graph->exact, c)) return false;
     /* zeros between groups are no products of the operator: an infinity of another group makes a NaN of them
      */
     if (graph->exact && c->merge > 1 && (c->cg % 16 || c->og % 16)) return false;
@@ -120,7 +123,7 @@ bool mo_conv_read(const struct mo_graph *graph, const struct mo_node *node, stru
 enum { MOST_PRODUCTS = 65000 };
 
 bool mo_qconv_shapes(const struct mo_node *node, struct mo_conv *c) {
-    return sized(c->x) && sized(c->weights) && sized(c->y) && read_sizes(node, c) &&
+    return sized(c->x) && sized(c->weights) && sized(c->y) && read_sizes(node, false, c) &&
            (double)c->cg * (double)(c->kh * c->kw) <= MOST_PRODUCTS;
 }
 

@@ -3,7 +3,8 @@
  *
  * Groups whose channel counts are no multiples of 16 are merged, `merge` at a time, into groups that are, or
  * into one: the merged weights are block-diagonal with zeros between.  `groups`, `cg` and `og` are those
- * after merging. */
+ * after merging.  Of floats the last one may have a rest of the model's groups: it has fewer blocks of
+ * outputs, and reads blocks of inputs from before its own, by zeros, where its own are fewer. */
 #ifndef MO_CONV_H
 #define MO_CONV_H
 #include "runtime/ops/qconv.h"
@@ -13,14 +14,21 @@ struct mo_conv {
     int64_t n, c, h, w, o, oh, ow;
     int64_t kh, kw, sh, sw, dh, dw;
     int64_t pt, pl, pb, pr;
-    int64_t groups, merge; /* node's groups / merge */
+    int64_t groups, merge; /* node's groups / merge, rounded up */
     int64_t cg, og;        /* channels in and out of a group, as in the model (merged, unpadded) */
     int64_t icb, ocb;      /* blocks of 16 of a group */
     bool depthwise;        /* one channel in and out per group */
+    bool rest;             /* the last group has fewer of the node's groups than `merge` */
     bool rows;             /* a product of matrices: pixels are the rows of x and y, which are plain */
     const struct mo_tensor *x, *weights, *bias, *y, *residual, *gate; /* bias, residual, gate may be NULL */
     const struct mo_tensor *x_zero; /* of 8-bit numbers, where only queries know it; else NULL */
 };
+
+/* The block of inputs with which a group begins. */
+static inline int64_t mo_conv_first_block(const struct mo_conv *c, int64_t group) {
+    const int64_t last = (c->c + 15) / 16 - c->icb, at = group * c->icb;
+    return at < last ? at : last;
+}
 
 /* False: not a 2-D float Conv with constant weights whose shape is known and whose groups can be blocked. */
 bool mo_conv_read(const struct mo_graph *graph, const struct mo_node *node, struct mo_conv *out);

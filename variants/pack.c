@@ -17,7 +17,8 @@ static void pack_conv(const struct mo_conv *c, float *out) {
     const float *w = c->weights->data;
     int64_t taps = c->kh * c->kw, cg = c->cg / c->merge, og = c->og / c->merge;
     for (int64_t o = 0; o < c->o; o++) {
-        int64_t group = o / c->og, ob = o % c->og / 16, first = o % c->og / og * cg;
+        int64_t group = o / c->og, ob = o % c->og / 16;
+        int64_t first = o / og * cg - mo_conv_first_block(c, group) * 16;
         for (int64_t i = 0; i < cg; i++) {
             int64_t ic = first + i;
             float *to = out + (((group * c->ocb + ob) * c->icb + ic / 16) * taps * 16 + ic % 16) * 16 +

@@ -17,7 +17,7 @@ static void set_geometry(const struct mo_conv *c, struct mo_problem *p) {
 
 static bool conv_problem(const struct mo_graph *graph, const struct mo_node *node, struct mo_problem *p) {
     struct mo_conv c;
-    if (!mo_conv_read(graph, node, &c)) return false;
+    if (!mo_conv_read(graph, node, &c) || c.rest) return false;
     set_geometry(&c, p);
     if (c.gate && (c.gate->layout != MO_C16 || p->in_layout != MO_C16)) return false;
     return p->out_layout == MO_C16 && (!c.residual || c.residual->layout == MO_C16);

@@ -187,6 +187,8 @@ int mo_conv_walk_plan(const struct mo_binder *binder, const struct mo_node *node
     c->planes = kind == MO_CONV_BLOCKED ? v->icb : kind == MO_CONV_FIRST ? v->c : 1;
     c->ocb = kind == MO_CONV_DEPTHWISE ? (v->o + 15) / 16 : v->ocb;
     if (kind == MO_CONV_DEPTHWISE) c->groups = 1;
+    c->last_ocb = (v->o + 15) / 16 - (c->groups - 1) * c->ocb;
+    c->last_plane = mo_conv_first_block(v, c->groups - 1);
     choose_tile(c);
     choose_units(c, v);
     set_strides(c);

@@ -231,6 +231,7 @@ static struct places open_tiles(const struct mo_conv_walk *c, const struct mo_ka
                                 const struct spot *s, char *scratch, struct mo_tile *t) {
     int64_t first = s->group * c->ocb + s->block, plane = first * c->oh * c->ow * 64;
     int64_t in_plane = c->kind == MO_CONV_DEPTHWISE ? first : s->group * c->planes;
+    if (c->kind == MO_CONV_BLOCKED && in_plane > c->last_plane) in_plane = c->last_plane;
     struct places p = {.x = (const char *)args->in[0] + s->image * args->in_image[0] + in_plane * c->x_plane,
                        .y = (char *)args->out[0] + s->image * args->out_image[0] + first * c->y_plane,
                        .res = args->residual,
@@ -305,7 +306,9 @@ static void run_unit(const struct mo_conv_walk *c, const struct mo_kargs *args, 
     if (!c->sets_outer) set = chunk, chunk = outer;
     s.group = c->groups == 1 ? 0 : divide(set, c->group_sets);
     s.block = (set - s.group * c->group_sets) * c->blocks;
-    s.blocks = c->ocb - s.block < c->blocks ? (int)(c->ocb - s.block) : c->blocks;
+    const int64_t left = (s.group == c->groups - 1 ? c->last_ocb : c->ocb) - s.block;
+    if (left < 1) return;
+    s.blocks = left < c->blocks ? (int)left : c->blocks;
     int64_t tile = divide(chunk * c->grid, c->chunks), end = divide((chunk + 1) * c->grid, c->chunks);
     struct mo_tile t = c->tile;
     struct places p = open_tiles(c, args, &s, scratch, &t);

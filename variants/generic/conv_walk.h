@@ -47,10 +47,11 @@ struct mo_conv_walk {
     int lanes;                /* channels of the last block that matrices have room for; else 16 */
     int64_t tap_bytes;        /* of one filter tap's weights, for a block of inputs and one of outputs */
     int64_t planes;           /* blocks (or channels) of one group's input */
-    int64_t ocb;              /* output blocks of a group */
-    int blocks;               /* output blocks of a tile */
-    int64_t group_sets, sets; /* tiles' worth of output blocks in a group, in all groups */
-    int64_t rows, cols;       /* output rows of a tile; number of tiles in a row */
+    int64_t last_plane;    /* the first block of inputs of the last group, which may begin within another's */
+    int64_t ocb, last_ocb; /* output blocks of a group, and of the last one */
+    int blocks;            /* output blocks of a tile */
+    int64_t group_sets, sets;    /* tiles' worth of output blocks in a group, in all groups */
+    int64_t rows, cols;          /* output rows of a tile; number of tiles in a row */
     int64_t col_size, col_extra; /* the first col_extra tiles of a row are one pixel wider than col_size */
     int64_t grid, chunks;        /* tiles of an image; units they are cut into */
     bool flat;                   /* one row, read in place: no windows */
