@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """export.py DIR [NAME...] - networks of many families as ONNX files with inputs and right outputs beside.
 
-Each becomes DIR/NAME/model.onnx, and DIR/NAME/data/ with a NumPy file for each input and output, the outputs
-as PyTorch computes them.  Weights are random, of one seed, with normalisations that fit them.  What is there
+Each becomes DIR/NAME/model.onnx; DIR/NAME/data/ with a NumPy file for each input and output, the outputs as
+PyTorch computes them; and DIR/NAME/flags, the shapes of a batch of 1 as moire's command takes them.  Weights are random, of one seed, with normalisations that fit them.  What is there
 already is left.  Needs Debian's python3-torchvision."""
 import os
 import sys
@@ -223,7 +223,11 @@ FIXED = {"lstm", "gru", "bilstm", "gpt2_step", "swin_t", "swin_v2_t", "maxvit_t"
 
 
 def settle(model, inputs):
-    """Statistics of batch normalisations that fit the weights: without, deep networks end in zeros."""
+    """Statistics of batch normalisations that fit the weights: without, deep networks end in zeros.  And no
+    product by zeros, with which heads of transformers begin: their outputs would say nothing."""
+    for m in model.modules():
+        if isinstance(m, nn.Linear) and not m.weight.any():
+            nn.init.normal_(m.weight, std=0.02)
     norms = [m for m in model.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     for norm in norms:
         norm.momentum = None
@@ -246,6 +250,8 @@ def export(folder, name):
     os.makedirs(f"{folder}/data", exist_ok=True)
     for n, t in zip(ins + outs, inputs + outputs):
         numpy.save(f"{folder}/data/{n}.npy", t.detach().numpy())
+    with open(f"{folder}/flags", "w") as f:
+        f.writelines(f"--shape {n}={','.join(map(str, t.shape))}\n" for n, t in zip(ins, inputs))
     torch.onnx.export(model, inputs, f"{folder}/unfinished", opset_version=OPSET, input_names=ins,
                       output_names=outs, dynamic_axes=axes)
     os.rename(f"{folder}/unfinished", f"{folder}/model.onnx")

@@ -43,8 +43,8 @@ static const struct {
     {{"bench", "latency", "m", "--shape"}, "--shape: needs a value"},
     {{"bench", "latency"}, "needs FILE.onnx|NAME"},
     {{"bench", "letency", "m"},
-     "no command 'letency' of `moire bench`; did you mean 'latency'?  There are: latency, cold, kernels, "
-     "machine, serve, plans, inss, wattwiser, flexy or report"},
+     "no command 'letency' of `moire bench`; did you mean 'latency'?  There are: latency, cold, survey, "
+     "kernels, machine, serve, plans, inss, wattwiser, flexy or report"},
     {{"bench"}, "needs latency"},
     {{"front", "m", "layer"}, NULL},
     {{"front", "m", "layer", "more"}, "'more' is one too many"},

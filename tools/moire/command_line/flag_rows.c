@@ -26,7 +26,8 @@
 #define COMPILES    (ON(COMPILE) | ON(TUNE))
 #define STORES      (ON(STORE_SHOW) | ON(STORE_CHECK) | ON(STORE_CLEAN))
 #define ALONE       (ON(LATENCY) | ON(COLD) | ON(KERNELS))
-#define LIVE        (ALONE | ON(SERVE) | ON(FIDELITY) | ON(PROFILE))
+#define SOLO        (ON(LATENCY) | ON(COLD) | ON(SURVEY))
+#define LIVE        (ALONE | ON(SURVEY) | ON(SERVE) | ON(FIDELITY) | ON(PROFILE))
 #define TABULATES   (ON(TABLES) | ON(GRID))
 #define SCENARIO    (ON(SERVE) | ON(SIM) | TABULATES | ON(CAPACITY) | ON(FIDELITY))
 #define ON_A_DEVICE (ON(SERVE) | ON(PROFILE) | ON(CHECK_DEVICE))
@@ -45,6 +46,8 @@ static const struct mo_flag rows[] = {
      "contents of an input; inputs left out are filled from the seed", .repeats = true},
     {"--batch", "N", ON(INSPECT), TO(batch), "first dimension where it is open, 1 by default", .least = 1,
      .most = MO_FLAG_UNBOUNDED},
+    {"--batch", "N,...", ON(SURVEY), TO(batches), "batch sizes, 1 by default", .least = 1, .most = 1024,
+     .room = 8},
     {"--data", "DIR", ON(CHECK_MODEL), TO(data),
      "runs on input_K.pb (or <input name>.npy) and compares with output_K.pb (or <output name>.npy), as the "
      "ONNX backend tests do"},
@@ -72,15 +75,15 @@ static const struct mo_flag rows[] = {
      ON(RUN) | ON(INSPECT) | ON(OCR) | ON(KERNELS) | ON(SERVE) | ON(FIDELITY) | ON(PROFILE), TO(generic),
      "built-in kernels only, even where compiled variants exist"},
     {"--generic", NULL, ON(LATENCY) | ON(COLD), TO(generic), "the built-in kernels besides"},
-    {"--only-generic", NULL, ALONE, TO(only_generic), "the built-in kernels, without the specialised ones"},
+    {"--only-generic", NULL, ALONE | ON(SURVEY), TO(only_generic),
+     "the built-in kernels, without the specialised ones"},
     {"--reference", NULL, ON(RUN), TO(reference), "every layer by its plain C reference (slow; the oracle)"},
     {"--no-passes", NULL, ON(RUN), TO(no_passes), "the graph as imported, without fusion and layout passes"},
     {"--exact", NULL, COMPILES | ON(FRONT), TO(exact),
      "for models run with --exact: no algorithm that rounds more than the sum of products"},
     {"--exact", NULL, ON(RUN) | ON(INSPECT) | ON(CHECK_MODEL) | ALONE | ON(SERVE), TO(exact),
      "models loaded with `exact`: sums as ONNX writes them, no Winograd, no Strassen"},
-    {"--precision", "P",
-     ON(RUN) | ON(INSPECT) | ON(CHECK_MODEL) | COMPILES | ON(FRONT) | ON(LATENCY) | ON(COLD), TO(precision),
+    {"--precision", "P", ON(RUN) | ON(INSPECT) | ON(CHECK_MODEL) | COMPILES | ON(FRONT) | SOLO, TO(precision),
      "what layers compute with; auto: what the model is in, 8 bits and halves where this processor is fast "
      "at them",
      .initial = "auto", .choices = "auto int8 bf16 fp16 fp32"},
@@ -271,7 +274,7 @@ static const struct mo_flag rows[] = {
     {"--every", "N", ON(PLANS), TO(every_nth), "every N-th of the loads", .initial = "1", .least = 1,
      .most = MO_LOADS_GRID},
     {"--no-scaling", NULL, ON(PLANS), TO(no_scaling), "without the time of a plan by GPUs and models"},
-    {"--peers", "P,...", ON(LATENCY) | ON(COLD), TO(peers), "openvino, onnxruntime, ncnn, mnn or all"},
+    {"--peers", "P,...", SOLO, TO(peers), "openvino, onnxruntime, ncnn, mnn or all"},
     {"--in-turns", NULL, ON(SERVE), TO(in_turns), "all systems with a seed before the next"},
     {"--peers", "P,...", ON(SERVE), TO(peers),
      "openvino, onnxruntime, all, or single ones: openvino-{latency,throughput}, "
@@ -348,9 +351,10 @@ static const struct mo_flag rows[] = {
      .most = 86400},
     {"--seconds", "S", ON(FIDELITY), TO(seconds), "time of a run that counts, 12 by default", .least = 0.001,
      .most = 86400},
-    {"--seconds", "S", ON(SERVE) | ON(LATENCY) | ON(KERNELS), TO(seconds),
+    {"--seconds", "S", ON(SERVE) | ON(LATENCY) | ON(SURVEY) | ON(KERNELS), TO(seconds),
      "measured time of one run (serve, 10; a probe of --find-max 30, up to 4 times that until each tenant "
-     "expects 100 queries), of each system (latency, 2) or of a layer (kernels, 0.15)",
+     "expects 100 queries), of each system (latency, 2; survey, 1) or of a layer "
+     "(kernels, 0.15)",
      .least = 0.001, .most = 86400},
     {"--seconds", "S", ON(DEVICES), TO(seconds), "between the two looks of --power", .initial = "1",
      .least = 0.001, .most = 3600},
@@ -397,8 +401,8 @@ static const struct mo_flag rows[] = {
      "stalled; the core count must be the recorded one"},
 
     /* --- measuring --- */
-    {"--threads", "N,...", ALONE, TO(thread_counts), "thread counts, all cores (1 for kernels) by default",
-     .least = 1, .most = 1024, .room = 8},
+    {"--threads", "N,...", ALONE | ON(SURVEY), TO(thread_counts),
+     "thread counts, all cores (1 for kernels) by default", .least = 1, .most = 1024, .room = 8},
     {"--threads", "N", ON(PROFILE), TO(thread_counts), "at most so many cores, all by default", .least = 1,
      .most = 1024, .room = 8},
     {"--threads", "N", ON(RUN), TO(threads), "cores that work on the query together", .initial = "1",
@@ -513,19 +517,19 @@ static const struct mo_flag rows[] = {
     {"--output", "FILE.mo", ON(TRAIN), TO(output), "the policy", .needed = ON(TRAIN),
      .names = MO_NAMES_OUTPUT, .other = "-o"},
     {"--output", "FILE.json",
-     ALONE | ON(MACHINE) | ON(SERVE) | ON(PLANS) | ON(INSS) | ON(WATTWISER) | ON(FLEXY) | ON(SIM) |
-         TABULATES | ON(WHATIF) | ON(FIDELITY) | ON(PLAN) | ON(INTERFERENCE),
+     ALONE | ON(SURVEY) | ON(MACHINE) | ON(SERVE) | ON(PLANS) | ON(INSS) | ON(WATTWISER) | ON(FLEXY) |
+         ON(SIM) | TABULATES | ON(WHATIF) | ON(FIDELITY) | ON(PLAN) | ON(INTERFERENCE),
      TO(output), "the result document to a file besides; one that takes long grows step by step",
      .names = MO_NAMES_OUTPUT, .other = "-o"},
     {"--resume", NULL,
-     ON(LATENCY) | ON(KERNELS) | ON(INSS) | ON(WATTWISER) | ON(FLEXY) | TABULATES | ON(FIDELITY) |
-         ON(PROFILE),
+     ON(LATENCY) | ON(SURVEY) | ON(KERNELS) | ON(INSS) | ON(WATTWISER) | ON(FLEXY) | TABULATES |
+         ON(FIDELITY) | ON(PROFILE),
      TO(resume), "skip what the file of --output holds already"},
     {"--resume", NULL, ON(TRAIN), TO(resume), "go on from the checkpoint beside the policy"},
     {"--json", NULL, ALL & ~ON(RUNNER), TO(json), "the result as JSON on standard output"},
     {"--quiet", NULL,
-     ALONE | SCENARIO | ON(MACHINE) | ON(PLANS) | ON(INSS) | ON(WATTWISER) | ON(FLEXY) | ON(REPORT) |
-         ON(TRAIN) | QUANTIZES,
+     ALONE | ON(SURVEY) | SCENARIO | ON(MACHINE) | ON(PLANS) | ON(INSS) | ON(WATTWISER) | ON(FLEXY) |
+         ON(REPORT) | ON(TRAIN) | QUANTIZES,
      TO(quiet), "no progress on standard error"},
 };
 

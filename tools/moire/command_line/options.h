@@ -20,6 +20,7 @@ enum mo_command {
     MO_DO_INSPECT,
     MO_DO_LATENCY,
     MO_DO_COLD,
+    MO_DO_SURVEY,
     MO_DO_KERNELS,
     MO_DO_MACHINE,
     MO_DO_SERVE,
@@ -107,7 +108,7 @@ struct mo_options {
         *weights;
     struct mo_words against, cases, inputs, learned, load_models, machines, over, peers, planners, policies,
         processes, ties, vary, with;
-    struct mo_wholes levels, neighbour, seeds, thread_counts, units;
+    struct mo_wholes batches, levels, neighbour, seeds, thread_counts, units;
     struct mo_numbers image_deviation, image_mean, loads;
     struct mo_shapes shapes;
 };

@@ -25,7 +25,7 @@ static int pick_models(const struct mo_options *o, struct mo_words *out, moire_e
     return MOIRE_OK;
 }
 
-static int pick_families(const struct mo_options *o, struct mo_words *out, moire_error *err) {
+int mo_bench_pick_families(const struct mo_options *o, struct mo_words *out, moire_error *err) {
     static const char *const known[] = {"openvino", "onnxruntime", "ncnn", "mnn"};
     enum { KNOWN = sizeof known / sizeof *known };
     out->n = 0;
@@ -41,10 +41,9 @@ static int pick_families(const struct mo_options *o, struct mo_words *out, moire
     return MOIRE_OK;
 }
 
-/* The counts of --threads, or one by default.  Times on more threads than there are cores would stand in the
- * table as if they were on as many. */
-static int pick_threads(const struct mo_bench_session *s, const struct mo_options *o, int by_default,
-                        int *out, int *n, moire_error *err) {
+/* Times on more threads than there are cores would stand in the table as if they were on as many. */
+int mo_bench_pick_threads(const struct mo_bench_session *s, const struct mo_options *o, int by_default,
+                          int *out, int *n, moire_error *err) {
     *n = o->thread_counts.n ? o->thread_counts.n : 1;
     out[0] = by_default;
     for (int i = 0; i < o->thread_counts.n; i++)
@@ -58,7 +57,7 @@ static int pick_threads(const struct mo_bench_session *s, const struct mo_option
 static int pick(struct mo_bench_session *s, const struct mo_options *o, struct mo_words *models,
                 struct mo_words *families, struct mo_bench_latency_options *l, moire_error *err) {
     int code = pick_models(o, models, err);
-    if (!code) code = pick_families(o, families, err);
+    if (!code) code = mo_bench_pick_families(o, families, err);
     *l = (struct mo_bench_latency_options){.models = models->word,
                                            .n_models = models->n,
                                            .shapes = o->shapes.shape,
@@ -67,7 +66,7 @@ static int pick(struct mo_bench_session *s, const struct mo_options *o, struct m
                                                     .generic = o->generic || o->only_generic,
                                                     .families = families->word,
                                                     .n_families = families->n}};
-    return code ? code : pick_threads(s, o, s->cores, l->threads, &l->n_threads, err);
+    return code ? code : mo_bench_pick_threads(s, o, s->cores, l->threads, &l->n_threads, err);
 }
 
 int mo_bench_run_cold(struct mo_bench_session *s, const struct mo_options *o, json_t **document,
@@ -108,7 +107,7 @@ int mo_bench_run_kernels(struct mo_bench_session *s, const struct mo_options *o,
                                          .slices = 5,
                                          .save = o->output,
                                          .resume = o->resume};
-    if (!code) code = pick_threads(s, o, 1, k.threads, &k.n_threads, err);
+    if (!code) code = mo_bench_pick_threads(s, o, 1, k.threads, &k.n_threads, err);
     return code ? code : mo_bench_kernels(s, &k, document, err);
 }
 

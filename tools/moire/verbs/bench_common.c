@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * bench_common.c - see bench_common.h. */
 #define _GNU_SOURCE
+#include "tools/moire/survey/survey.h"
 #include "tools/moire/verbs/bench_common.h"
 
 #include <stdio.h>
@@ -146,6 +147,7 @@ static int write_all(struct mo_bench_session *s, const struct mo_options *o, con
         void (*print)(const json_t *document);
     } printers[] = {{"latency", mo_bench_latency_print},
                     {"cold", mo_bench_cold_print},
+                    {"survey", mo_survey_print},
                     {"kernels", mo_bench_kernels_print}};
     const char *kind = json_string_value(json_object_get(document, "kind"));
     void (*print)(const json_t *) = mo_bench_serve_print; /* a served scenario has no "kind" */

@@ -16,6 +16,10 @@ static const char about[] =
     "latency  time of one model alone on the machine; all systems in turn, in slices of one run\n"
     "cold     from nothing to the first answer of every model, all in one fresh process; best of 5 rounds,\n"
     "         files in the page cache\n"
+    "survey   many networks: whether their answers are right, their speed beside the best peer, and the "
+    "layer\n"
+    "         in which most time is lost; DIR has NAME/model.onnx, with the right inputs and outputs of a\n"
+    "         batch of 1 in NAME/data/ (NAME.npy), LIST a path a line\n"
     "kernels  every distinct layer alone: rates, share of the ceilings measured at the start, roofline, and\n"
     "         the same layer on oneDNN beside\n"
     "machine  those ceilings, and what it takes two cores to share work, as a file for bench/machines\n"
@@ -44,6 +48,7 @@ static const char notes[] =
     "Examples:\n"
     "  moire bench latency resnet50 mobilenet-v2 --threads 1,2 --peers openvino,onnxruntime\n"
     "  moire bench latency zoo --peers all --output zoo.json --resume\n"
+    "  moire bench survey networks/ --peers all --threads 1,2 --batch 1,8 --output survey.json --resume\n"
     "  moire bench kernels resnet50 mobilenet-v2 vgg16 --threads 1,2 --peer onednn\n"
     "  moire bench serve mix --policy moire,fcfs --load 0.5 --seconds 5 --report mix.html\n"
     "  moire bench serve mix --find-max 0.95 --peers all --seed 1,2,3 --output mix.json --report mix.html\n";
@@ -202,6 +207,7 @@ static int run_command(struct mo_bench_session *s, const struct mo_options *o, j
                                               json_t **document,
                                               moire_error *err) = {[MO_DO_LATENCY] = mo_bench_run_latency,
                                                                    [MO_DO_COLD] = mo_bench_run_cold,
+                                                                   [MO_DO_SURVEY] = mo_bench_run_survey,
                                                                    [MO_DO_KERNELS] = mo_bench_run_kernels,
                                                                    [MO_DO_MACHINE] = mo_bench_run_machine,
                                                                    [MO_DO_SERVE] = serve,
@@ -242,6 +248,7 @@ const struct mo_verb mo_verb_bench = {
     .notes = notes,
     .commands = {{.name = "latency", .command = MO_DO_LATENCY, .operands = "FILE.onnx|NAME ..."},
                  {.name = "cold", .command = MO_DO_COLD, .operands = "FILE.onnx|NAME ..."},
+                 {.name = "survey", .command = MO_DO_SURVEY, .operands = "DIR|LIST|FILE.onnx ..."},
                  {.name = "kernels", .command = MO_DO_KERNELS, .operands = "FILE.onnx|NAME ..."},
                  {.name = "machine", .command = MO_DO_MACHINE},
                  {.name = "serve", .command = MO_DO_SERVE, .operands = "SCENARIO"},
