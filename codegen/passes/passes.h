@@ -44,6 +44,8 @@ mo_pass_fn mo_pass_qconv;
 /* pass_pads.c: makes auto_pad explicit; takes Pad nodes into the conv or pool that follows. */
 mo_pass_fn mo_pass_explicit_pads;
 mo_pass_fn mo_pass_absorb_pad;
+/* pass_taps.c: rows and columns of a filter that only meet padding are cut off. */
+mo_pass_fn mo_pass_taps;
 /* pass_einsum.c: Einsum of two operands becomes MatMul. */
 mo_pass_fn mo_pass_einsum;
 /* pass_norm.c: layer normalization in single steps becomes LayerNormalization. */

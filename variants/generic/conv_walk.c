@@ -59,6 +59,11 @@ static int filler(const struct mo_conv_walk *c) {
     return c->small && c->small->dot ? c->small->zero : 0;
 }
 
+/* Rows outside the image are zeros, which tiles of one row need not read. */
+static bool clips_copy(const struct mo_conv_walk *c) {
+    return c->kind == MO_CONV_BLOCKED && c->rows == 1 && filler(c) == 0 && !(c->small && c->small->sums);
+}
+
 static void copy_row(const struct mo_conv_walk *c, char *to, const char *from, int64_t ix, int64_t cols) {
     int64_t skip = ix < 0 ? -ix : 0, n = c->w - ix < cols ? c->w - ix : cols;
     if (skip > cols) skip = cols;
@@ -80,14 +85,15 @@ static void copy_row(const struct mo_conv_walk *c, char *to, const char *from, i
     memset(to + n * c->element, filler(c), (size_t)((cols - n) * c->element));
 }
 
-/* A padded copy of the tile's window: [plane][row][copy_cols].  A tile of one row copies the kh rows it
- * reads; a tile of several the whole span. */
+/* A padded copy of the tile's window: [plane][row][copy_cols].  A tile of one row copies of the kh rows it
+ * reads those from k0 to k1; a tile of several the whole span. */
 static void copy_window(const struct mo_conv_walk *c, const struct spot *s, const char *x, char *to) {
     int64_t cols = (s->cols - 1) * c->sw + (c->kw - 1) * c->dw + 1;
     int64_t step = c->rows == 1 ? c->dh : 1, row_bytes = c->copy_cols * c->element;
     int64_t rows = c->copy_rows - (c->rows - s->rows) * c->sh;
+    const int64_t first = clips_copy(c) ? s->k0 : 0, end = clips_copy(c) ? s->k1 : rows;
     for (int64_t plane = 0; plane < c->planes; plane++)
-        for (int64_t r = 0; r < rows; r++) {
+        for (int64_t r = first; r < end; r++) {
             char *row = to + (plane * c->copy_rows + r) * row_bytes;
             int64_t iy = s->iy + r * step;
             if (iy < 0 || iy >= c->h)
@@ -192,10 +198,12 @@ static void run_in_place(const struct mo_conv_walk *c, struct spot *s, struct mo
 
 static void run_copied(const struct mo_conv_walk *c, struct spot *s, struct mo_tile *t, const char *x,
                        char *scratch) {
+    const bool clips = clips_copy(c);
+    if (clips) clip_rows(c, s);
     copy_window(c, s, x, scratch);
     t->x = scratch;
-    t->taps = c->copy_taps;
-    t->n_taps = (c->kind == MO_CONV_FIRST ? c->planes : 1) * c->kh * c->row_taps;
+    t->taps = c->copy_taps + (clips ? s->k0 * c->row_taps : 0);
+    t->n_taps = (c->kind == MO_CONV_FIRST ? c->planes : 1) * (clips ? s->k1 - s->k0 : c->kh) * c->row_taps;
     t->x_outer = c->copy_rows * c->copy_cols * c->element;
     t->x_row = c->sh * c->copy_cols * c->element;
     t->repeat = s->rows;
