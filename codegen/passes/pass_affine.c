@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * pass_affine.c - y = s x + t with one s and t a channel, behind a conv or matrix product, goes into its
- * weights and bias: BatchNormalization, and Mul, Div, Add, Sub with a per-channel constant.
+ * weights and bias: BatchNormalization, and Mul, Div, Add, Sub with a per-channel constant.  A Reshape or
+ * Transpose between the two that leaves channels together stays where it is.
  *
  * A BatchNormalization that follows nothing of the kind becomes a depthwise 1x1 conv (rank 4), which then
  * takes epilogues and layouts like any other. */
@@ -134,14 +135,50 @@ int mo_shift_bias(struct mo_graph *g, struct mo_node *node, const struct mo_affi
     return MOIRE_OK;
 }
 
+/* Where channels are behind a Reshape or Transpose when they are at `axis` before; -1: nowhere. */
+static int axis_behind(const struct mo_graph *g, const struct mo_node *node, const struct mo_tensor *x,
+                       int axis) {
+    const struct mo_tensor *y = g->tensors[node->out[0]];
+    int64_t perm[MOIRE_MAX_RANK];
+    const int last = y->shape.rank - 1;
+    if (node->in[0] != x->id || !mo_is_f32(y) || last < 1) return -1;
+    if (mo_is(node, "Reshape"))
+        return axis == x->shape.rank - 1 && y->shape.d[last] == x->shape.d[axis] ? last : -1;
+    if (!mo_is(node, "Transpose") || mo_attr_ints(node, "perm", perm, MOIRE_MAX_RANK) != x->shape.rank)
+        return -1;
+    for (int i = 0; i <= last; i++)
+        if (perm[i] == axis) return i;
+    return -1;
+}
+
+/* A Reshape that only undoes the one before it goes, with that one; false: there is none. */
+static bool undo(struct mo_graph *g, const struct mo_node *product, struct mo_node *via) {
+    const struct mo_tensor *y = g->tensors[product->out[0]];
+    struct mo_node *back = mo_is(via, "Reshape") ? mo_graph_sole_consumer(g, via->out[0]) : NULL;
+    if (!mo_is(back, "Reshape") || back->in[0] != via->out[0]) return false;
+    const struct mo_tensor *z = g->tensors[back->out[0]];
+    if (z->is_output || !mo_shape_equal(&y->shape, &z->shape)) return false;
+    mo_read_instead(g, z->id, y->id);
+    back->dead = via->dead = true;
+    return true;
+}
+
 /* Takes every affine consumer of node i in turn. */
 static int absorb(struct mo_graph *g, struct mo_node *node, struct mo_region *tmp, moire_error *err) {
     while (foldable(g, node)) {
         const struct mo_tensor *y = g->tensors[node->out[0]];
         int axis = mo_is_moire(node, "MatMul") ? y->shape.rank - 1 : 1;
-        struct mo_node *next = mo_graph_sole_consumer(g, y->id);
+        struct mo_node *next = mo_graph_sole_consumer(g, y->id), *via = NULL, *last = node;
         if (!mo_is_f32(y) || y->shape.rank < 2 || !next || next->n_out < 1) return MOIRE_OK;
-        struct mo_affine f = {.n = y->shape.d[axis]};
+        const int64_t channels = y->shape.d[axis];
+        const int behind = axis_behind(g, next, y, axis);
+        if (behind >= 0) {
+            via = last = next;
+            y = g->tensors[via->out[0]], axis = behind;
+            next = mo_graph_sole_consumer(g, y->id);
+            if (!next || next->n_out < 1) return MOIRE_OK;
+        }
+        struct mo_affine f = {.n = channels};
         f.s = mo_region_array(tmp, (size_t)f.n, sizeof(float));
         f.t = mo_region_array(tmp, (size_t)f.n, sizeof(float));
         if (!f.s || !f.t) return mo_no_memory(err);
@@ -149,9 +186,10 @@ static int absorb(struct mo_graph *g, struct mo_node *node, struct mo_region *tm
         int rc = mo_scale_weights(g, node, &f, err);
         if (!rc) rc = mo_shift_bias(g, node, &f, err);
         if (rc) return rc;
-        node->out[0] = next->out[0];
-        g->tensors[node->out[0]]->producer = node->id;
+        last->out[0] = next->out[0];
+        g->tensors[last->out[0]]->producer = last->id;
         next->dead = true;
+        if (via && undo(g, node, via)) return MOIRE_OK; /* what reads the product now is not indexed yet */
     }
     return MOIRE_OK;
 }

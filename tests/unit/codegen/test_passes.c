@@ -477,6 +477,25 @@ static void concat_of_views(struct ob *b) {
     ob_output(b, "y");
 }
 
+/* Products for each point, normalised with all points as a batch, or with channels before the points. */
+static void affine_behind(struct ob *b) {
+    ob_input(b, "x", MOIRE_F32, "N,7,12");
+    ob_random(b, "w1", "12,20");
+    ob_random(b, "w2", "20,9");
+    ob_integers(b, "rows", "-1,20", MOIRE_I64);
+    ob_integers(b, "points", "-1,7,20", MOIRE_I64);
+    ob_node(b, "MatMul", "x w1", "a");
+    ob_node(b, "Reshape", "a rows", "c");
+    batch_norm(b, "c", "d", "20");
+    ob_node(b, "Reshape", "d points", "e");
+    ob_node(b, "Relu", "e", "f");
+    ob_node(b, "MatMul", "f w2", "g");
+    ob_node(b, "Transpose", "g", "h");
+    ob_ints(b, "perm", "0,2,1");
+    batch_norm(b, "h", "y", "9");
+    ob_output(b, "y");
+}
+
 /* act(z) * s + t between convs: s goes back, t goes forward where there is no padding. */
 static void affine_between(struct ob *b) {
     ob_input(b, "x", MOIRE_F32, "N,3,6,6");
@@ -575,6 +594,7 @@ static const struct pass_case {
     {"concat of views", concat_of_views, 13,
      "Conv 1x1; Conv 2x2; Transpose; Transpose; Reshape; Reshape; Concat"},
     {"affine between convs", affine_between, 14, "Conv 1x1 +hswish; Conv 1x1 g2 +relu; Fused; Conv 3x3"},
+    {"affine behind moves", affine_behind, 14, "MatMul +relu; MatMul; Transpose"},
     {"excite", excite, 13,
      "GlobalAveragePool; Conv 1x1 +sigmoid; Conv 1x1 gated; Conv 1x1 gated +add +relu; ReduceMax; Mul; Conv "
      "1x1"},
