@@ -16,6 +16,7 @@ static const struct pass {
     {"small weights", mo_pass_small_weights, SMALL},
     {"explicit pads", mo_pass_explicit_pads, ALWAYS},
     {"taps", mo_pass_taps, ALWAYS},
+    {"prefix", mo_pass_prefix, ALWAYS},
     {"einsum", mo_pass_einsum, ALWAYS},
     {"norm", mo_pass_norm, ALWAYS},
     {"attention", mo_pass_attention, ALWAYS},

@@ -46,6 +46,8 @@ mo_pass_fn mo_pass_explicit_pads;
 mo_pass_fn mo_pass_absorb_pad;
 /* pass_taps.c: rows and columns of a filter that only meet padding are cut off. */
 mo_pass_fn mo_pass_taps;
+/* pass_prefix.c: a Concat of what another one joins already takes that one's output. */
+mo_pass_fn mo_pass_prefix;
 /* pass_einsum.c: Einsum of two operands becomes MatMul. */
 mo_pass_fn mo_pass_einsum;
 /* pass_norm.c: layer normalization in single steps becomes LayerNormalization. */
