@@ -20,6 +20,7 @@ static const struct mo_family *const families[] = {
     &mo_family_reduce,
     &mo_family_softmax,
     &mo_family_layernorm,
+    &mo_family_instance,
     &mo_family_reorder,
     &mo_family_concat,
     &mo_family_copy,

@@ -42,5 +42,5 @@ bool mo_window_of(const struct mo_node *node, const struct mo_tensor *x, const s
 extern const struct mo_family mo_family_gemm, mo_family_matmul, mo_family_unary, mo_family_affine,
     mo_family_fused, mo_family_binary, mo_family_softmax, mo_family_layernorm, mo_family_reduce,
     mo_family_pool, mo_family_reorder, mo_family_copy, mo_family_resize, mo_family_lrn, mo_family_deconv,
-    mo_family_attention, mo_family_concat, mo_family_winograd;
+    mo_family_attention, mo_family_concat, mo_family_winograd, mo_family_instance;
 #endif

@@ -187,6 +187,14 @@ struct mo_layernorm_params {
     float epsilon;
 };
 
+/* instance: y = (x - mean) / sqrt(variance + epsilon) * in[1] + in[2] for each channel of an image.  unit =
+ * (image, channel or block of 16 channels). */
+struct mo_instance_params {
+    int64_t channels, area;
+    int lanes; /* 1: plain, 16: MO_C16 */
+    float epsilon;
+};
+
 enum mo_reduction { MO_REDUCE_MEAN, MO_REDUCE_SUM, MO_REDUCE_MAX, MO_REDUCE_MIN };
 
 /* reduce the middle of [outer][n][inner].  unit = outer, times chunks of inner. */

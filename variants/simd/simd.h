@@ -23,6 +23,7 @@
     X(attention_bytes)                                                                                       \
     X(softmax)                                                                                               \
     X(layernorm)                                                                                             \
+    X(instance)                                                                                              \
     X(reduce)                                                                                                \
     X(pool)                                                                                                  \
     X(reorder)                                                                                               \
