@@ -128,7 +128,10 @@ static struct mo_plan *plan_of(const struct mo_env *env, void (*make)(struct ob 
     moire_error err = {0};
     struct mo_graph *g = NULL;
     struct mo_plan *plan = NULL;
-    if (mo_frontend_parse(env, bytes, n, NULL, &(struct mo_frontend_options){0}, &g, &err) ||
+    /* groups that are no blocks are joined by zeros, but not in a model whose sums are to be as ONNX writes
+     * them */
+    const struct mo_frontend_options front = {.exact = make == grouped};
+    if (mo_frontend_parse(env, bytes, n, NULL, &front, &g, &err) ||
         mo_plan_build(g, &(struct mo_plan_options){.isa = mo_isa_detect()}, &plan, &err))
         fail_msg("%s", err.message);
     ob_destroy(b);
