@@ -186,7 +186,6 @@ static void damage_is_named_with_its_line(void **state) {
         {7, "# profile 0 1 350,250", "t:8: the core counts of a profile must rise"},
         {11, "2 200 0 ACCEPT 8 5 190 5190 0", "t:12: a query of a tenant"},
         {11, "2 200 0 ACCEPT 9 0 -9223372036854775808 5190 0", "t:12: an arrival at a time"},
-        {11, "2 200 0 ACCEPT 9 0 4611686018427387905 5190 0", "t:12: an arrival at a time"},
         {12, "3 4611686018427387905 0 DISPATCH 8 0 0 2 2", "t:13: not an event"},
         {10, "1 200 0 ACCEPT 8 0 190 5190 0", "t:12: a query is accepted twice"},
         {12, "3 210 0 DISPATCH 8 0 0 2", "t:13: not an event"},

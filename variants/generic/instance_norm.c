@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * instance.c - binds instance normalization, of plain tensors and of blocked ones. */
+ * instance_norm.c - binds instance normalization, of plain tensors and of blocked ones. */
 #include "variants/generic/bind.h"
 
 static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {

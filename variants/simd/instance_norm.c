@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * instance.c - instance normalization: every channel of an image by its own mean and variance. */
+ * instance_norm.c - instance normalization: every channel of an image by its own mean and variance. */
 #include <math.h>
 #include <string.h>
 #include "variants/simd/params.h"
