@@ -306,7 +306,8 @@ static int emit_dot(FILE *out, const struct mo_emit_isa *isa) {
 }
 
 int main(int argc, char **argv) {
-    if (argc == 2 && mo_emit_isa_dot(argv[1])) return emit_dot(stdout, mo_emit_isa_dot(argv[1]));
+    const struct mo_emit_isa *dot = argc == 2 ? mo_emit_isa_dot(argv[1]) : NULL;
+    if (dot && !dot->by_lane) return emit_dot(stdout, dot);
     for (int isa = 0; argc == 2 && isa < MO_ISA_COUNT; isa++) {
         const struct mo_emit_isa *row = mo_emit_isa(isa);
         if (strcmp(row->name, argv[1])) continue;

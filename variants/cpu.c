@@ -48,6 +48,18 @@ static void feature_text(char *out, size_t n) {
     snprintf(out, n, "1c %08x 1d %08x 7b %08x 7c %08x 7d %08x 71a %08x xcr0 %llx", c1, d1, b, c & ~(1u << 4),
              d, a71, (unsigned long long)read_xcr0());
 }
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+
+/* Without the part's number: cores of one processor may differ in it. */
+static void head_text(char *out, size_t n) {
+    snprintf(out, n, "aarch64");
+}
+
+/* What the kernel says that programs may use. */
+static void feature_text(char *out, size_t n) {
+    snprintf(out, n, "hwcap %lx hwcap2 %lx", getauxval(AT_HWCAP), getauxval(AT_HWCAP2));
+}
 #else
 static void head_text(char *out, size_t n) {
     snprintf(out, n, "generic");

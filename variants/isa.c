@@ -61,28 +61,29 @@ enum mo_isa mo_isa_detect(void) {
 }
 #endif
 
-#if !defined(__x86_64__)
+#if defined(__aarch64__) && defined(__linux__)
+/* The dot product of Armv8.2, which kernels and matrix_neon.c use, and that of unsigned by signed bytes. */
+enum mo_dot mo_isa_dot(enum mo_isa isa) {
+    enum { ASIMDDP = 20, I8MM = 13 };
+    if (isa != MO_ISA_NEON || !(getauxval(AT_HWCAP) >> ASIMDDP & 1)) return MO_DOT_NONE;
+    return getauxval(AT_HWCAP2) >> I8MM & 1 ? MO_DOT_NEON_I8MM : MO_DOT_NEON;
+}
+#elif !defined(__x86_64__)
 enum mo_dot mo_isa_dot(enum mo_isa isa) {
     (void)isa;
     return MO_DOT_NONE;
 }
+#endif
 
+#if !defined(__x86_64__)
 bool mo_isa_has_vbmi(void) {
     return false;
 }
 #endif
 
-#if defined(__aarch64__) && defined(__linux__)
-/* The dot product of Armv8.2, which matrix_neon.c uses. */
-bool mo_isa_has_dot(void) {
-    enum { ASIMDDP = 20 };
-    return getauxval(AT_HWCAP) >> ASIMDDP & 1;
-}
-#else
 bool mo_isa_has_dot(void) {
     return mo_isa_dot(mo_isa_detect()) != MO_DOT_NONE;
 }
-#endif
 
 bool mo_isa_covers(enum mo_isa have, enum mo_isa need) {
     return need == MO_ISA_BASE || need == have || (need < have && have <= MO_ISA_AVX512);

@@ -38,8 +38,16 @@ bool mo_isa_covers(enum mo_isa have, enum mo_isa need);
  * the end. */
 int mo_isa_next(int isa);
 /* Sets that add products of bytes, beside the levels: what a machine of such a set has for a level.  AVX2's
- * own products are of int16. */
-enum mo_dot { MO_DOT_NONE, MO_DOT_AVX512_VNNI, MO_DOT_AVX_VNNI, MO_DOT_AVX2, MO_DOT_COUNT };
+ * own products are of int16; NEON's are of signed bytes, with I8MM also of unsigned by signed ones. */
+enum mo_dot {
+    MO_DOT_NONE,
+    MO_DOT_AVX512_VNNI,
+    MO_DOT_AVX_VNNI,
+    MO_DOT_AVX2,
+    MO_DOT_NEON,
+    MO_DOT_NEON_I8MM,
+    MO_DOT_COUNT
+};
 enum mo_dot mo_isa_dot(enum mo_isa isa);
 /* Whether this machine has any: layers of 8-bit numbers are then worth it. */
 bool mo_isa_has_dot(void);

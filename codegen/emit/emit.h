@@ -25,6 +25,8 @@ struct mo_emit_isa {
     const char *rcp;        /* x86: instruction that estimates a reciprocal */
     const char *own;        /* instruction that fetches a line to write it; NULL: the compiler's prefetch */
     bool pairs;             /* of a set of bytes: products are of int16, two at a time */
+    bool flips;             /* of a set of bytes: products are of signed ones, see prelude_neon_dot.c */
+    const char *extension;  /* aarch64: what its instructions need beside the level's */
     const char *constraint; /* of an asm register operand; NULL: no asm, plain C */
     void (*arithmetic)(FILE *out, const struct mo_emit_isa *isa); /* mac() to vmin(), as text */
 };
@@ -36,10 +38,16 @@ const struct mo_emit_isa *mo_emit_isa_halves(enum mo_isa isa);
 /* A set that multiplies bytes and adds in int32, by name; NULL: no such set.  It has mac(), broadcast() and
  * pack() only: a "channel" of struct mo_mac is four of them, 4 bytes of a pixel; where x is a vector it is
  * four pixels of 16 channels each, by mac_load(), or where a block is several vectors by columns(), of the
- * channels of one.  With `pairs` it is two instead of four, of pixels that widen() made int16. */
+ * channels of one, or of all by turn() where these are four.  With `pairs` it is two instead of four, of
+ * pixels that widen() made int16.  With `flips` pixels are read by pixel() or made signed by flip(), and sums
+ * start from what start_sums() makes. */
 const struct mo_emit_isa *mo_emit_isa_dot(const char *name);
 /* The same by number; NULL: MO_DOT_NONE. */
 const struct mo_emit_isa *mo_emit_isa_of_dot(enum mo_dot dot);
+/* The arithmetic of those of aarch64; and the first and last lines of a file, where its set needs any. */
+void mo_emit_neon_dot(FILE *out, const struct mo_emit_isa *isa);
+void mo_emit_set_begin(FILE *out, const struct mo_emit_isa *isa);
+void mo_emit_set_end(FILE *out, const struct mo_emit_isa *isa);
 
 /* Types, loads, stores, and the arithmetic of the set; without what mo_emit_prelude() adds for floats. */
 void mo_emit_vectors(FILE *out, const struct mo_emit_isa *isa);

@@ -15,7 +15,7 @@ int mo_mac_vectors(const struct mo_mac *m) {
 
 bool mo_mac_fits(const struct mo_emit_isa *isa, int64_t vectors, int64_t pixels) {
     if (!isa->constraint) return vectors * pixels <= isa->max_acc; /* who knows what a compiler keeps */
-    return vectors * pixels + vectors + isa->pairs + (isa->by_lane ? pixels : 1) <= isa->regs;
+    return vectors * pixels + vectors + isa->pairs + isa->flips + (isa->by_lane ? pixels : 1) <= isa->regs;
 }
 
 void mo_mac_declare(FILE *out, const struct mo_mac *m, int indent) {
@@ -148,14 +148,11 @@ static void load_weights(FILE *out, const struct mo_mac *m, int indent, long wof
 
 /* As many channels as a vector has lanes: one load a pixel serves all of them. */
 static void steps_by_lane(FILE *out, const struct mo_mac *m, int indent, int channel, uint64_t mask) {
+    fprintf(out, "%*s{\n%*s", indent, "", indent + 4, "");
     for (int t = 0, first = 1; t < m->rows * m->cols; t++) {
         if (!(mask >> t & 1)) continue;
-        if (first)
-            fprintf(out, "%*s{\n%*sconst v ", indent, "", indent + 4, "");
-        else
-            fputs(", ", out);
+        fprintf(out, "%sp%d = %s(", first ? "const v " : ", ", t, m->isa->flips ? "pixel" : "load");
         first = 0;
-        fprintf(out, "p%d = load(", t);
         emit_pixel(out, m, t, channel * 4);
         fputc(')', out);
     }
@@ -163,11 +160,13 @@ static void steps_by_lane(FILE *out, const struct mo_mac *m, int indent, int cha
     for (int lane = 0; lane < m->isa->lanes; lane++) {
         load_weights(out, m, indent + 4, (channel + lane) * 64L);
         for (int t = 0; t < m->rows * m->cols; t++) {
-            if (!(mask >> t & 1)) continue;
+            const bool inside = mask >> t & 1;
+            if (!inside && !m->fills) continue;
+            char x[16] = "z_";
+            if (inside) snprintf(x, sizeof x, "p%d", t);
             fprintf(out, "%*s", indent + 4, "");
             for (int r = 0; r < mo_mac_active(m); r++)
-                fprintf(out, "%sa%d_%d = mac_lane%d(a%d_%d, w%d, p%d);", r ? " " : "", r, t, lane, r, t, r,
-                        t);
+                fprintf(out, "%sa%d_%d = mac_lane%d(a%d_%d, w%d, %s);", r ? " " : "", r, t, lane, r, t, r, x);
             fputc('\n', out);
         }
     }

@@ -4,7 +4,7 @@
  *
  * AVX2 has an instruction for products of bytes, too, but it saturates sums of two at 16 bits.  So its row
  * multiplies numbers of 16 bits, two at a time, which is exact: weights are packed so, and pixels are widened
- * to a buffer, a tap ahead of its products. */
+ * to a buffer, a tap ahead of its products.  NEON's arithmetic is in prelude_neon_dot.c. */
 #include "codegen/emit/emit.h"
 
 #include <string.h>
@@ -205,8 +205,11 @@ void mo_mac_pack(FILE *out, const struct mo_mac *m, const char *y_block, const c
 }
 
 const struct mo_emit_isa *mo_emit_isa_of_dot(enum mo_dot dot) {
-    static const char *const names[MO_DOT_COUNT] = {
-        [MO_DOT_AVX512_VNNI] = "avx512vnni", [MO_DOT_AVX_VNNI] = "avxvnni", [MO_DOT_AVX2] = "avx2pairs"};
+    static const char *const names[MO_DOT_COUNT] = {[MO_DOT_AVX512_VNNI] = "avx512vnni",
+                                                    [MO_DOT_AVX_VNNI] = "avxvnni",
+                                                    [MO_DOT_AVX2] = "avx2pairs",
+                                                    [MO_DOT_NEON] = "neondot",
+                                                    [MO_DOT_NEON_I8MM] = "neoni8mm"};
     return names[dot] ? mo_emit_isa_dot(names[dot]) : NULL;
 }
 
@@ -232,7 +235,26 @@ const struct mo_emit_isa *mo_emit_isa_dot(const char *name) {
                                                .max_acc = 12,
                                                .pairs = true,
                                                .constraint = "x",
-                                               .arithmetic = emit_pairs}};
+                                               .arithmetic = emit_pairs},
+                                              {.name = "neondot",
+                                               .lanes = 4,
+                                               .regs = 32,
+                                               .vectors = 4,
+                                               .max_acc = 20,
+                                               .by_lane = true,
+                                               .flips = true,
+                                               .extension = "dotprod",
+                                               .constraint = "w",
+                                               .arithmetic = mo_emit_neon_dot},
+                                              {.name = "neoni8mm",
+                                               .lanes = 4,
+                                               .regs = 32,
+                                               .vectors = 4,
+                                               .max_acc = 20,
+                                               .by_lane = true,
+                                               .extension = "i8mm",
+                                               .constraint = "w",
+                                               .arithmetic = mo_emit_neon_dot}};
     for (size_t i = 0; i < sizeof sets / sizeof *sets; i++)
         if (!strcmp(name, sets[i].name)) return &sets[i];
     return NULL;

@@ -32,6 +32,16 @@ static int64_t vectors_of(const struct shape *s, int64_t rows, int64_t cols) {
     return s->isa->vectors * rows * cols;
 }
 
+/* All channels of a block are turned at once, since pixels are read whole. */
+static bool turns_block(const struct shape *s) {
+    return s->isa->vectors == 4;
+}
+
+/* Registers beside the sums: groups of columns, weights, and what a product or turning needs. */
+static int64_t others_of(const struct shape *s) {
+    return turns_block(s) ? 8 : 4;
+}
+
 /* Of all outputs of the layer, input rows that a tile has, and so on: false when the point is illegal. */
 static bool shape_of(const struct mo_problem *p, const struct mo_point *point, struct shape *s) {
     const int *knob = point->knob;
@@ -43,15 +53,20 @@ static bool shape_of(const struct mo_problem *p, const struct mo_point *point, s
     s->parts = s->isa->pairs ? 2 : 1;
     if (!mo_axis_cut(&s->row, knob[MO_KNOB_ROWS]) || !mo_axis_cut(&s->col, knob[MO_KNOB_COLS])) return false;
     const int64_t rows = s->row.size + !!s->row.extra, cols = s->col.size + !!s->col.extra;
-    /* beside the sums a group of columns, weights, and what a product or turning needs */
-    if (vectors_of(s, rows, cols) + 4 > s->isa->regs || knob[MO_KNOB_UNIT] < 1) return false;
+    if (vectors_of(s, rows, cols) + others_of(s) > s->isa->regs || knob[MO_KNOB_UNIT] < 1) return false;
     s->chunks = (s->row.tiles + knob[MO_KNOB_UNIT] - 1) / knob[MO_KNOB_UNIT];
     const int64_t tiles = (s->row.tiles + s->chunks - 1) / s->chunks;
     s->rows = (tiles * rows - 1) * p->sh + p->kh;
     s->x_row = ((p->ow - 1) * p->sw + s->quads * COLUMNS) * LANES;
     if (s->x_row < s->col.in * LANES) s->x_row = s->col.in * LANES;
-    s->w =
-        (struct mo_walk){.p = p, .isa = s->isa, .kind = MO_WALK_DEPTHWISE, .small = true, .ocb = s->blocks};
+    s->w = (struct mo_walk){.p = p,
+                            .isa = s->isa,
+                            .kind = MO_WALK_DEPTHWISE,
+                            .small = true,
+                            .groups = 1,
+                            .blocks = 1,
+                            .ocb = s->blocks,
+                            .w_block = p->kh * s->quads * s->parts * 64};
     s->w.y_pixel = mo_walk_block(&s->w);
     s->w.y_row = p->ow * s->w.y_pixel;
     s->w.y_block = p->oh * s->w.y_row;
@@ -116,21 +131,32 @@ static void put_weight(FILE *out, const struct shape *s, int64_t k, int64_t grou
         fprintf(out, "load(w + %lld)", ll(at));
 }
 
+/* Columns from pixel t on of input row i, by channel. */
+static void emit_turn(FILE *out, const struct shape *s, int64_t i, int64_t column, int r) {
+    const long long at = ll(i * s->x_row + column * LANES);
+    if (!turns_block(s))
+        fprintf(out, "    x_ = columns(x + %lld);", at + r * s->isa->lanes);
+    else if (!r)
+        fprintf(out, "    turn(x + %lld, &x_0, &x_1, &x_2, &x_3);", at);
+    else
+        fputs("   ", out);
+}
+
 /* All filter rows that input row i of a tile has outputs for; `group` columns from pixel t on. */
 static void emit_group(FILE *out, const struct shape *s, const struct mo_mac *m, int64_t i, int t,
                        int64_t group, int r, bool held) {
     const int64_t column = t * s->p->sw + group * (COLUMNS / s->parts);
+    char x[16] = "x_";
+    if (turns_block(s)) snprintf(x, sizeof x, "x_%d", r);
     bool turned = false;
     for (int row = 0; row < m->rows; row++) {
         const int64_t k = i - (int64_t)row * s->p->sh;
         if (k < 0 || k >= s->p->kh) continue;
-        if (!turned)
-            fprintf(out, "    x_ = columns(x + %lld);",
-                    ll(i * s->x_row + column * LANES + r * s->isa->lanes));
+        if (!turned) emit_turn(out, s, i, column, r);
         turned = true;
         fprintf(out, " a%d_%d = mac(a%d_%d, ", r, row * m->cols + t, r, row * m->cols + t);
         put_weight(out, s, k, group, r, held);
-        fputs(", x_);", out);
+        fprintf(out, ", %s);", x);
     }
     if (turned) fputc('\n', out);
 }
@@ -142,10 +168,11 @@ static void emit_name(FILE *out, int rows, int cols) {
 static void emit_tile(FILE *out, const struct shape *s, int rows, int cols) {
     const struct mo_mac m = {.isa = s->isa, .blocks = 1, .rows = rows, .cols = cols, .vector_x = true};
     const int64_t groups = s->quads * s->parts, weights = groups * s->p->kh * s->isa->vectors;
-    const bool held = weights + vectors_of(s, rows, cols) + 4 <= s->isa->regs;
+    const bool held = weights + vectors_of(s, rows, cols) + others_of(s) <= s->isa->regs;
     fputs("static __attribute__((noinline)) void ", out);
     emit_name(out, rows, cols);
-    fputs("(const char *x, const char *w, const char *b, char *y, const struct end *a) {\n    v x_;\n", out);
+    fprintf(out, "(const char *x, const char *w, const char *b, char *y, const struct end *a) {\n    v %s;\n",
+            turns_block(s) ? "x_0, x_1, x_2, x_3" : "x_");
     mo_mac_declare(out, &m, 4);
     for (int r = 0; held && r < s->isa->vectors; r++)
         for (int64_t k = 0; k < groups * s->p->kh; k++)
@@ -181,13 +208,16 @@ static void emit_tiles(FILE *out, const struct shape *s) {
     fputs("};\n", out);
 }
 
-/* Rows [first, end) of the padded image, `first` at the beginning of the scratch. */
+/* Rows [first, end) of the padded image, `first` at the beginning of the scratch; signed where products are
+ * of signed bytes. */
 static void emit_fetch(FILE *out, const struct shape *s) {
     const struct mo_problem *p = s->p;
     const long long width = p->w, behind = ll(s->x_row / LANES) - p->pl - width;
+    const char *open = s->isa->flips ? "pixel(" : "*(const quarter *)", *close = s->isa->flips ? ")" : "";
+    const char *from = s->isa->flips ? "x + i * 16" : "(x + i * 16)";
     fprintf(out,
             "INLINE void fill(char *to, i64 pixels, const char *zero) {\n"
-            "    for (i64 i = 0; i < pixels; i++) *(quarter *)(to + i * 16) = *(const quarter *)zero;\n}\n"
+            "    for (i64 i = 0; i < pixels; i++) *(quarter *)(to + i * 16) = %szero%s;\n}\n"
             "static void fetch(const char *from, char *to, i64 first, i64 end, const char *zero) {\n"
             "    for (i64 row = first; row < end; row++, to += %lld) {\n"
             "        if (row < %d || row >= %lld) {\n"
@@ -197,11 +227,11 @@ static void emit_fetch(FILE *out, const struct shape *s) {
             "        const char *x = from + (row - %d) * %lld;\n"
             "        fill(to, %d, zero);\n"
             "        for (i64 i = 0; i < %lld; i++)\n"
-            "            *(quarter *)(to + (i + %d) * 16) = *(const quarter *)(x + i * 16);\n"
+            "            *(quarter *)(to + (i + %d) * 16) = %s%s%s;\n"
             "        fill(to + %lld, %lld, zero);\n"
             "    }\n}\n\n",
-            ll(s->x_row), p->pt, ll(p->h + p->pt), ll(s->x_row / LANES), p->pt, ll(p->w * LANES), p->pl,
-            width, p->pl, ll((p->pl + p->w) * LANES), behind);
+            open, close, ll(s->x_row), p->pt, ll(p->h + p->pt), ll(s->x_row / LANES), p->pt, ll(p->w * LANES),
+            p->pl, width, p->pl, open, from, close, ll((p->pl + p->w) * LANES), behind);
 }
 
 static void emit_run(FILE *out, const struct shape *s) {
@@ -223,8 +253,8 @@ static void emit_run(FILE *out, const struct shape *s) {
             "64;\n"
             "        char *y = (char *)a->out[0] + image * a->out_image[0] + first * %lld;\n"
             "        fetch(x, scratch, row_at(r0) * %d, (row_at(r1) - 1) * %d + %d, end.zero);\n",
-            ll(p->h * p->w * LANES), ll(p->kh * s->quads * s->parts * 64), ll(s->w.y_block), p->sh, p->sh,
-            p->kh);
+            ll(p->h * p->w * LANES), ll(s->w.w_block), ll(s->w.y_block), p->sh, p->sh, p->kh);
+    mo_walk_small_start(out, &s->w, 8);
     fprintf(
         out,
         "        for (i64 r = r0; r < r1; r++)\n"
@@ -261,5 +291,6 @@ int mo_depthwise_small_emit(const struct mo_problem *p, const struct mo_point *p
                                             .l3_bytes = p->n * in + weights + pixels * s.w.y_pixel,
                                             .flops_executed = 2 * pixels * LANES * p->kh * s.quads * COLUMNS,
                                             .name = name});
+    mo_emit_set_end(out, s.isa);
     return ferror(out) ? mo_fail(err, MOIRE_EIO, "cannot write the C of %s", name) : MOIRE_OK;
 }

@@ -70,6 +70,9 @@ const struct mo_emit_family *const *mo_emit_families(void); /* NULL-terminated *
 /* Fills a problem from a layer of a graph whose layouts are final; false when no family could take it. */
 bool mo_problem_from_node(const struct mo_graph *graph, const struct mo_node *node, enum mo_isa isa,
                           struct mo_problem *out);
+/* The same for a machine of the level that multiplies bytes by `dot`, whatever this one has. */
+bool mo_problem_for_dot(const struct mo_graph *graph, const struct mo_node *node, enum mo_isa isa,
+                        enum mo_dot dot, struct mo_problem *out);
 /* A matrix unit multiplies the layer's 8-bit numbers: built-in kernels on it are several times as fast as
  * what families emit. */
 bool mo_problem_on_unit(const struct mo_problem *problem, enum mo_units units);

@@ -26,7 +26,6 @@ static bool conv_problem(const struct mo_graph *graph, const struct mo_node *nod
 static bool qconv_problem(const struct mo_graph *graph, const struct mo_node *node, struct mo_problem *p) {
     struct mo_conv c;
     struct mo_qconv q;
-    p->dot = mo_isa_dot(p->isa);
     if (!p->dot || !mo_qconv_geometry(graph, node, &c, &q)) return false;
     set_geometry(&c, p);
     p->to = q.to;
@@ -56,9 +55,15 @@ static bool gemm_problem(const struct mo_graph *graph, const struct mo_node *nod
 
 bool mo_problem_from_node(const struct mo_graph *graph, const struct mo_node *node, enum mo_isa isa,
                           struct mo_problem *p) {
+    return mo_problem_for_dot(graph, node, isa, mo_isa_dot(isa), p);
+}
+
+bool mo_problem_for_dot(const struct mo_graph *graph, const struct mo_node *node, enum mo_isa isa,
+                        enum mo_dot dot, struct mo_problem *p) {
     memset(p, 0, sizeof *p);
     if (!mo_layer_signature(graph, node, p->signature, sizeof p->signature)) return false;
     p->isa = isa;
+    p->dot = mo_is_qconv(node) ? dot : MO_DOT_NONE;
     p->fuse = node->fuse;
     p->exact = graph->exact;
     bool ok = !strcmp(node->op_type, "Conv") ? conv_problem(graph, node, p)
@@ -70,5 +75,6 @@ bool mo_problem_from_node(const struct mo_graph *graph, const struct mo_node *no
 }
 
 bool mo_problem_on_unit(const struct mo_problem *p, enum mo_units units) {
-    return p->dot && mo_matrix_choose(units, p->isa, MO_MATRIX_BYTES);
+    const struct mo_matrix_unit *unit = p->dot ? mo_matrix_choose(units, p->isa, MO_MATRIX_BYTES) : NULL;
+    return unit && !unit->vectors;
 }

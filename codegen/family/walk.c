@@ -87,6 +87,7 @@ bool mo_walk_describe(const struct mo_problem *p, enum mo_walk_kind kind, struct
     w->p = p;
     w->isa = mo_walk_isa(p, false);
     w->small = p->dot;
+    w->fills = p->fills || (p->dot && w->isa->flips && p->pt + p->pl + p->pb + p->pr);
     w->kind = kind;
     w->n = p->n;
     w->outs = p->o;
@@ -174,7 +175,7 @@ bool mo_walk_apply(struct mo_walk *w, const struct mo_point *point) {
     if (!mo_axis_cut(&w->row, knob[MO_KNOB_ROWS]) || !mo_axis_cut(&w->col, knob[MO_KNOB_COLS])) return false;
     int64_t rows = w->row.size + !!w->row.extra, cols = w->col.size + !!w->col.extra;
     /* a vector of what pads hold takes a register, as does a pixel */
-    if (!mo_mac_fits(w->isa, mo_walk_vectors(w, w->blocks) + w->p->fills, rows * cols)) return false;
+    if (!mo_mac_fits(w->isa, mo_walk_vectors(w, w->blocks) + w->fills, rows * cols)) return false;
     w->sets_group = (w->ocb + w->blocks - 1) / w->blocks;
     w->sets = w->groups * w->sets_group;
     if (w->row.n_classes * w->col.n_classes * (mo_walk_last_differs(w) ? 2 : 1) > MAX_FUNCTIONS) return false;

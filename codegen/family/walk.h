@@ -64,6 +64,7 @@ struct mo_walk {
     struct mo_axis row, col;
     int64_t n, groups;
     bool small;        /* of 8-bit numbers: a step of a sum is four channels, where it is one of floats */
+    bool fills;        /* what pads hold is multiplied, too */
     int64_t planes;    /* input blocks (or channels) of a group */
     int64_t channels;  /* input channels of a group: the last block may have fewer than 16 */
     int64_t ocb, outs; /* output blocks of a group; channels of the last group's output (GEMM: N) */
@@ -131,6 +132,10 @@ bool mo_walk_shares_taps(const struct mo_walk *w);
 void mo_walk_small_head(FILE *out, const struct mo_walk *w, const char *name);
 void mo_walk_small_finish(FILE *out, const struct mo_walk *w, const struct mo_mac *mac, int lanes);
 void mo_walk_small_set(FILE *out, int indent);
+/* Likewise for a set of blocks whose biases are at `b`: there will be what its sums start from. */
+void mo_walk_small_start(FILE *out, const struct mo_walk *w, int indent);
+/* z_: what pads hold, in a tile that multiplies it. */
+void mo_walk_small_pads(FILE *out, const struct mo_walk *w);
 /* widen_rows(): the pixels of a chunk of row tiles to the scratch. */
 void mo_walk_emit_widen(FILE *out, const struct mo_walk *w);
 int mo_walk_emit(const struct mo_walk *w, const char *name, FILE *out, moire_error *err);

@@ -29,7 +29,7 @@ static struct tile tile_of(const struct mo_walk *w, bool last_set, int r, int c)
     t.mac.ahead = w->prefetch ? w->ahead : NULL;
     t.mac.rows = w->flat ? 1 : rows;
     t.mac.cols = w->flat ? rows : cols;
-    t.mac.fills = w->p->fills;
+    t.mac.fills = w->fills;
     t.mac.px = (long)(w->flat ? w->row.stride * w->x_row : w->col.stride * w->x_pixel);
     return t;
 }
@@ -340,10 +340,7 @@ static void emit_tile(FILE *out, const struct tile *t) {
     fputs(";\n", out);
     mo_mac_declare(out, &t->mac, 4);
     fprintf(out, "    (void)x_, (void)%s, (void)part;\n", w->small ? "a" : "res");
-    if (t->mac.fills)
-        fprintf(out, "    %sconst v z_ = %s;\n    (void)z_;\n",
-                w->isa->pairs ? "const int zeros = *(const unsigned char *)a->zero * 0x10001;\n    " : "",
-                w->isa->pairs ? "broadcast((const char *)&zeros)" : "load(a->zero)");
+    if (t->mac.fills) mo_walk_small_pads(out, w);
     if (finishes_all(w))
         fputs("    char *const first = y;\n    const char *const first_res = res;\n    const i64 n_tiles = "
               "n;\n",

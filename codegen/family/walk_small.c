@@ -8,6 +8,7 @@
 
 void mo_walk_small_head(FILE *out, const struct mo_walk *w, const char *name) {
     fprintf(out, "/* %s\n * %s */\n", w->p->signature, name);
+    mo_emit_set_begin(out, w->isa);
     mo_emit_small_abi(out);
     mo_emit_vectors(out, w->isa);
     mo_emit_abi(out);
@@ -20,6 +21,27 @@ void mo_walk_small_head(FILE *out, const struct mo_walk *w, const char *name) {
           out);
     mo_emit_names(out, w->p->signature);
     fputs("#undef pack /* here a field, too */\n\n", out);
+}
+
+void mo_walk_small_pads(FILE *out, const struct mo_walk *w) {
+    fprintf(out, "    %sconst v z_ = %s;\n    (void)z_;\n",
+            w->isa->pairs ? "const int zeros = *(const unsigned char *)a->zero * 0x10001;\n    " : "",
+            w->isa->pairs   ? "broadcast((const char *)&zeros)"
+            : w->isa->flips ? "pixel(a->zero)"
+                            : "load(a->zero)");
+}
+
+/* Biases are that already but where products are of signed bytes.  Sums of weights lie behind all weights. */
+void mo_walk_small_start(FILE *out, const struct mo_walk *w, int indent) {
+    if (!w->isa->flips) return;
+    const int64_t blocks = w->groups * w->ocb, per_set = w->blocks;
+    fprintf(out,
+            "%*schar start[%lld] __attribute__((aligned(64)));\n"
+            "%*sconst i64 own = first + %lld < %lld ? %lld : %lld - first;\n"
+            "%*sstart_sums(start, b, (const char *)a->weights + %lld + first * 64, own);\n"
+            "%*sb = start;\n",
+            indent, "", (long long)per_set * 64, indent, "", (long long)per_set, (long long)blocks,
+            (long long)per_set, (long long)blocks, indent, "", (long long)(blocks * w->w_block), indent, "");
 }
 
 void mo_walk_small_set(FILE *out, int indent) {

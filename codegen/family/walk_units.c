@@ -63,6 +63,7 @@ static void emit_set(FILE *out, const struct mo_walk *w, int indent) {
             "%*sconst char *res = (const char *)a->residual + image * a->residual_image + first * %lld;\n",
             indent, "", (long long)w->y_block);
     if (w->small) mo_walk_small_set(out, indent);
+    if (w->small) mo_walk_small_start(out, w, indent);
 }
 
 /* Row tiles [r0, r1) by column tiles [c0, c1) of one set of output blocks of one image, part by part. */
@@ -254,5 +255,6 @@ int mo_walk_emit(const struct mo_walk *w, const char *name, FILE *out, moire_err
                                                  .l3_bytes = mo_walk_l3_bytes(w),
                                                  .flops_executed = mo_walk_flops(w),
                                                  .name = name});
+    if (w->small) mo_emit_set_end(out, w->isa);
     return ferror(out) ? mo_fail(err, MOIRE_EIO, "cannot write the C of %s", name) : MOIRE_OK;
 }

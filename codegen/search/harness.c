@@ -7,6 +7,7 @@
 #include "codegen/search/small_layer.h"
 #include "variants/conv_geometry.h"
 #include "variants/matmul_rows.h"
+#include "variants/matrix/matrix.h"
 
 enum { CACHE_BYTES = 40 << 20, IMAGE_GAP = 3 * 64 };
 
@@ -267,6 +268,12 @@ static bool copy_weights(struct mo_harness *h) {
                      &h->packed[h->step.packing]);
 }
 
+/* Vectors behind a matrix unit's interface; layers on a true one are not searched. */
+static const struct mo_matrix_unit *vectors_for(const struct mo_problem *p) {
+    const struct mo_matrix_unit *unit = p->dot ? mo_matrix_of(p->isa, MO_MATRIX_BYTES) : NULL;
+    return unit && unit->vectors ? unit : NULL;
+}
+
 int mo_harness_create(const struct mo_env *env, const struct mo_layer *layer, struct mo_harness *h,
                       moire_error *err) {
     *h = (struct mo_harness){.env = env};
@@ -276,8 +283,11 @@ int mo_harness_create(const struct mo_env *env, const struct mo_layer *layer, st
     if (!rc && h->region) {
         h->out = h->graph->tensors[h->node->out[0]];
         make_constants(h);
-        struct mo_binder binder = {
-            .env = env, .region = h->region, .isa = layer->problem.isa, .graph = h->graph};
+        struct mo_binder binder = {.env = env,
+                                   .region = h->region,
+                                   .isa = layer->problem.isa,
+                                   .unit = {[MO_MATRIX_BYTES] = vectors_for(&layer->problem)},
+                                   .graph = h->graph};
         h->step = (struct mo_step){.node = h->node, .units = 1};
         rc = mo_bind_generic(&binder, h->node, &h->step, err);
         if (rc == MOIRE_EUNSUPPORTED) rc = MOIRE_OK;

@@ -9,6 +9,9 @@
 #include "tests/unit/kernels/gemm_case.h"
 
 enum { CROSS_POINTS = 3 }; /* of the family's search points: the first, the middle and the last */
+/* Layers of 8-bit numbers (small_case.h) are emitted for each set of NEON's that multiplies bytes, from
+ * MO_DOT_NEON on: CROSS_POINTS of each shape and set. */
+enum { CROSS_SETS = 2 };
 
 struct cross_case {
     const char *family;

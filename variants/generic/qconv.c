@@ -101,16 +101,20 @@ static bool set_channels(const struct mo_binder *binder, const struct mo_node *n
     return true;
 }
 
-/* Of a layer that is complete: the same for a compiled kernel in place of this one. */
+/* Of a layer that is complete: the same for a compiled kernel in place of this one, whose sums are whole
+ * numbers also where this one's are floats. */
 static bool set_args(const struct mo_binder *binder, const struct mo_qconv *q, struct mo_conv_small *small,
                      struct mo_step *step) {
     struct mo_small_args *a = mo_region_alloc(binder->region, sizeof *a);
+    struct mo_requant *requant = mo_region_alloc(binder->region, sizeof *requant);
     struct mo_conv_small packs = *small;
-    if (!a || (!packs.pack && !set_pack(binder, &packs))) return false;
+    if (!a || !requant || (!packs.pack && !set_pack(binder, &packs))) return false;
+    *requant = small->requant;
+    requant->ints = true;
     *a = (struct mo_small_args){.factor = small->factor,
                                 .shift = small->bias,
                                 .pack = packs.pack,
-                                .requant = &small->requant,
+                                .requant = requant,
                                 .requantize = small->requantize};
     memset(a->zero, q->x_zero, sizeof a->zero);
     step->compiled_params = a;
@@ -216,7 +220,7 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     if (rc) return rc;
     if (!set_channels(binder, node, &c, &q, winograd ? MO_WINO_BYTES_CENTRE : 0, small, sums, step) ||
         (small->dot && !c.rows && !set_pack(binder, small)) ||
-        (small->dot && !set_args(binder, &q, small, step)))
+        (mo_isa_dot(binder->isa) && !set_args(binder, &q, small, step)))
         return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);
     return winograd ? mo_winograd_bytes_plan(binder, node, &c, winograd, small, step, err) : MOIRE_OK;
 }

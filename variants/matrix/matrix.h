@@ -72,7 +72,7 @@ typedef void mo_small_rows_fn(const struct mo_tile_pack *pack, const char *sums,
 
 struct mo_matrix_unit {
     const char *conv[MO_MATRIX_TYPES], *gemm[MO_MATRIX_TYPES]; /* names of kernels on it */
-    bool vectors;        /* no unit in truth: no faster than Winograd's algorithm on those of float32 */
+    bool vectors;        /* no unit in truth: no faster than other kernels of vectors may be */
     void (*begin)(void); /* by every thread, before its jobs and after them */
     void (*end)(void);
     mo_matrix_fn *run[MO_MATRIX_TYPES];

@@ -97,6 +97,7 @@ static void run_bytes(const struct mo_matrix_job *job, int tiles, int blocks) {
 const struct mo_matrix_unit mo_matrix_neon = {
     .conv = {"qconv neon dot", NULL},
     .gemm = {"qgemm neon dot", NULL},
+    .vectors = true,
     .begin = nothing,
     .end = nothing,
     .run = {run_bytes, NULL},

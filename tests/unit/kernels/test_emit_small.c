@@ -12,107 +12,14 @@
 #include "codegen/search/harness.h"
 #include "runtime/ops/qconv.h"
 #include "tests/unit/kernels/emit_case.h"
+#include "tests/unit/kernels/small_case.h"
 #include "variants/conv_geometry.h"
 #include "variants/small_args.h"
 
-/* Of a product of matrices: n x w rows of c columns, by c x o; kh is 0. */
-struct shape {
-    int n, c, h, w, o, kh, kw, sh, sw, dh, dw, pt, pl, pb, pr, groups, x_zero, y_zero;
-    moire_dtype to;
-    enum mo_act act;
-    const char *family;
-};
-static const struct shape shapes[] = {
-    {1, 32, 14, 14, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, MOIRE_U8, MO_ACT_RELU, "direct"},
-    {2, 40, 7, 7, 56, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 117, 3, MOIRE_U8, MO_ACT_NONE, "direct"},
-    {1, 16, 9, 11, 48, 3, 5, 2, 1, 1, 2, 0, 2, 1, 1, 1, 255, -7, MOIRE_I8, MO_ACT_CLIP, "direct"},
-    {2, 64, 6, 9, 96, 3, 3, 1, 2, 1, 1, 1, 1, 1, 0, 2, 128, 0, MOIRE_F32, MO_ACT_GELU, "direct"},
-    {1, 64, 5, 6, 64, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 8, 12, 90, MOIRE_U8, MO_ACT_HSWISH, "direct"},
-    {2, 3, 23, 20, 40, 7, 7, 2, 2, 1, 1, 3, 3, 3, 3, 1, 114, 0, MOIRE_U8, MO_ACT_RELU, "direct"},
-    {1, 33, 4, 3, 20, 5, 5, 1, 1, 1, 1, 2, 2, 2, 2, 1, 50, 200, MOIRE_U8, MO_ACT_NONE, "direct"},
-    {2, 40, 14, 14, 40, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 40, 0, 0, MOIRE_U8, MO_ACT_RELU, "depthwise"},
-    {1, 24, 15, 12, 24, 5, 5, 2, 2, 1, 1, 2, 1, 2, 2, 24, 130, 7, MOIRE_U8, MO_ACT_SILU, "depthwise"},
-    {1, 16, 9, 11, 16, 3, 3, 2, 2, 1, 1, 0, 1, 1, 0, 16, 3, -9, MOIRE_I8, MO_ACT_NONE, "depthwise"},
-    {2, 48, 7, 23, 48, 7, 6, 1, 1, 1, 1, 3, 3, 3, 2, 48, 77, 0, MOIRE_F32, MO_ACT_NONE, "depthwise"},
-    {2, 24, 9, 13, 80, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, 77, 128, MOIRE_U8, MO_ACT_NONE, "pointwise"},
-    {1, 48, 9, 13, 40, 1, 1, 2, 2, 1, 1, 0, 0, 0, 0, 1, 0, 0, MOIRE_F32, MO_ACT_NONE, "pointwise"},
-    {1, 32, 1, 1, 20, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, 9, 0, MOIRE_U8, MO_ACT_SIGMOID, "pointwise"},
-    {2, 72, 8, 7, 24, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, 0, -128, MOIRE_I8, MO_ACT_RELU, "pointwise"},
-    {1, 48, 1, 7, 32, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 31, 0, MOIRE_U8, MO_ACT_RELU, "gemm"},
-    {2, 64, 1, 23, 80, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 128, 121, MOIRE_U8, MO_ACT_NONE, "gemm"},
-    {1, 32, 1, 30, 56, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 5, 9, MOIRE_U8, MO_ACT_NONE, "gemm"},
-    {1, 80, 1, 3, 37, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 0, -3, MOIRE_I8, MO_ACT_NONE, "gemm"},
-    {2, 96, 1, 29, 41, 0, 0, 1, 1, 1, 1, 0, 0, 0, 0, 1, 99, 0, MOIRE_F32, MO_ACT_TANH, "gemm"},
-    {1, 16, 6, 5, 4, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 60, 5, MOIRE_U8, MO_ACT_NONE, "pointwise"},
-};
-enum { N_SHAPES = sizeof shapes / sizeof *shapes, POINTS = 3 };
+enum { POINTS = 3 };
 
 static struct mo_env env;
 
-/* --- a layer --- */
-static int add_tensor(struct mo_graph *g, moire_dtype type, bool constant, const struct mo_shape *shape) {
-    struct mo_tensor *t =
-        constant ? mo_graph_add_const(g, "t", type, shape) : mo_graph_add_tensor(g, "t", type, shape);
-    assert_non_null(t);
-    if (!constant && shape->rank == 4) t->layout = MO_C16;
-    return t->id;
-}
-
-static void set_int(struct mo_graph *g, struct mo_node *node, const char *name, int value) {
-    mo_node_add_attr(g, node, name, MO_ATTR_INT)->i = value;
-}
-
-static void set_ints(struct mo_graph *g, struct mo_node *node, const char *name, int n, const int *values) {
-    int64_t *ints = mo_region_array(g->region, (size_t)n, sizeof *ints);
-    for (int i = 0; i < n; i++)
-        ints[i] = values[i];
-    struct mo_attr *a = mo_node_add_attr(g, node, name, MO_ATTR_INTS);
-    a->n = n;
-    a->ints = ints;
-}
-
-static int extent(int in, int k, int s, int d, int pads) {
-    return (in + pads - (k - 1) * d - 1) / s + 1;
-}
-
-static void add_window(struct mo_graph *g, struct mo_node *node, const struct shape *s) {
-    const int oh = extent(s->h, s->kh, s->sh, s->dh, s->pt + s->pb),
-              ow = extent(s->w, s->kw, s->sw, s->dw, s->pl + s->pr);
-    node->in[MO_QCONV_X] = add_tensor(g, MOIRE_U8, false, &(struct mo_shape){4, {s->n, s->c, s->h, s->w}});
-    node->in[MO_QCONV_WEIGHTS] =
-        add_tensor(g, MOIRE_I8, true, &(struct mo_shape){4, {s->o, s->c / s->groups, s->kh, s->kw}});
-    node->out[0] = add_tensor(g, s->to, false, &(struct mo_shape){4, {s->n, s->o, oh, ow}});
-    set_ints(g, node, "strides", 2, (int[]){s->sh, s->sw});
-    set_ints(g, node, "dilations", 2, (int[]){s->dh, s->dw});
-    set_ints(g, node, "pads", 4, (int[]){s->pt, s->pl, s->pb, s->pr});
-    set_int(g, node, "group", s->groups);
-}
-
-static void add_matrices(struct mo_graph *g, struct mo_node *node, const struct shape *s) {
-    node->in[MO_QCONV_X] = add_tensor(g, MOIRE_U8, false, &(struct mo_shape){3, {s->n, s->w, s->c}});
-    node->in[MO_QCONV_WEIGHTS] = add_tensor(g, MOIRE_I8, true, &(struct mo_shape){2, {s->o, s->c}});
-    node->out[0] = add_tensor(g, s->to, false, &(struct mo_shape){3, {s->n, s->w, s->o}});
-}
-
-static struct mo_graph *graph_of(const struct shape *s) {
-    struct mo_graph *g = mo_graph_create(&env);
-    struct mo_node *node = mo_graph_add_node(g, "layer", s->kh ? "QConv" : "QMatMul", "moire", 4, 1);
-    (s->kh ? add_window : add_matrices)(g, node, s);
-    node->in[MO_QCONV_FACTOR] = add_tensor(g, MOIRE_F32, true, &(struct mo_shape){1, {s->o}});
-    node->in[MO_QCONV_BIAS] = add_tensor(g, MOIRE_F32, true, &(struct mo_shape){1, {s->o}});
-    node->fuse = (struct mo_fuse){.act = s->act, .a = -0.6f, .b = 0.9f, .residual = -1};
-    if (s->act == MO_ACT_HSWISH) node->fuse.a = 1.0f / 6, node->fuse.b = 0.5f;
-    set_int(g, node, "x_zero", s->x_zero);
-    set_int(g, node, "to", s->to);
-    if (s->to != MOIRE_F32) {
-        mo_node_add_attr(g, node, "y_scale", MO_ATTR_FLOAT)->f = 0.02f;
-        set_int(g, node, "y_zero", s->y_zero);
-    }
-    mo_graph_index(g);
-    return g;
-}
-
-/* --- its kernels --- */
 static const struct mo_emit_family *family_of(const struct mo_problem *p) {
     for (int i = 0; mo_emit_families()[i]; i++)
         if (mo_emit_families()[i]->takes(p)) return mo_emit_families()[i];
@@ -121,11 +28,11 @@ static const struct mo_emit_family *family_of(const struct mo_problem *p) {
 
 /* Opens the layer's harness, with what the built-in kernel computes; false: this level multiplies no bytes.
  * With `pairs` it is for processors of the level that multiply int16 only. */
-static bool open_layer(const struct shape *s, enum mo_isa isa, bool pairs, struct mo_layer *layer,
+static bool open_layer(const struct small_shape *s, enum mo_isa isa, bool pairs, struct mo_layer *layer,
                        struct mo_harness *h) {
     struct mo_problem p;
     moire_error err = {0};
-    struct mo_graph *g = graph_of(s);
+    struct mo_graph *g = small_case_graph(&env, s);
     const bool is_one = mo_problem_from_node(g, g->nodes[0], isa, &p);
     assert_int_equal(is_one, mo_isa_dot(isa) != MO_DOT_NONE);
     if (is_one) {
@@ -153,7 +60,8 @@ static struct mo_runnable runnable_of(struct mo_harness *h, const struct mo_vari
         .run = v->run, .units = v->units, .scratch_bytes = v->scratch_bytes, .packing = v->packing};
 }
 
-static int check_layer(const char *compiler, const struct shape *s, enum mo_isa isa, bool pairs, int which) {
+static int check_layer(const char *compiler, const struct small_shape *s, enum mo_isa isa, bool pairs,
+                       int which) {
     struct mo_layer layer;
     struct mo_harness h;
     char why[300];
@@ -180,11 +88,11 @@ static int check_layer(const char *compiler, const struct shape *s, enum mo_isa 
 static void every_shape(const char *compiler, int step) {
     int checked = 0;
     if (!emit_case_have(&env, compiler)) skip();
-    for (int i = 0, k = 0; i < N_SHAPES; i++)
+    for (int i = 0, k = 0; i < small_n_shapes; i++)
         for (int isa = mo_isa_next(-1); isa < MO_ISA_COUNT; isa = mo_isa_next(isa), k++)
             if (k % step == 0) {
-                checked += check_layer(compiler, &shapes[i], (enum mo_isa)isa, false, i);
-                if (isa == MO_ISA_AVX2) checked += check_layer(compiler, &shapes[i], isa, true, i);
+                checked += check_layer(compiler, &small_shapes[i], (enum mo_isa)isa, false, i);
+                if (isa == MO_ISA_AVX2) checked += check_layer(compiler, &small_shapes[i], isa, true, i);
             }
     if (!checked) skip();
 }
@@ -215,7 +123,7 @@ static void a_wrong_byte_is_found(void **state) {
     struct mo_harness h;
     moire_error err = {0};
     const enum mo_isa isa = mo_isa_detect();
-    if (!open_layer(&shapes[0], isa, false, &layer, &h)) skip();
+    if (!open_layer(&small_shapes[0], isa, false, &layer, &h)) skip();
     sound = mo_harness_generic(&h);
     struct mo_runnable r = sound;
     assert_true(mo_verify(&h, &r, &err));
@@ -229,12 +137,12 @@ static void a_wrong_byte_is_found(void **state) {
 static void signatures_have_shapes_only(void **state) {
     (void)state;
     char text[3][256];
-    struct shape s = shapes[0], fills = shapes[0];
+    struct small_shape s = small_shapes[0], fills = small_shapes[0];
     fills.x_zero = 7;
     s.act = MO_ACT_SILU;
-    const struct shape *each[] = {&shapes[0], &s, &fills};
+    const struct small_shape *each[] = {&small_shapes[0], &s, &fills};
     for (int i = 0; i < 3; i++) {
-        struct mo_graph *g = graph_of(each[i]);
+        struct mo_graph *g = small_case_graph(&env, each[i]);
         assert_true(mo_layer_signature(g, g->nodes[0], text[i], sizeof text[i]));
         mo_graph_destroy(g);
     }
