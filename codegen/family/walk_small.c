@@ -34,14 +34,14 @@ void mo_walk_small_pads(FILE *out, const struct mo_walk *w) {
 /* Biases are that already but where products are of signed bytes.  Sums of weights lie behind all weights. */
 void mo_walk_small_start(FILE *out, const struct mo_walk *w, int indent) {
     if (!w->isa->flips) return;
-    const int64_t blocks = w->groups * w->ocb, per_set = w->blocks;
+    const long long blocks = w->groups * w->ocb, set = w->blocks, block = w->w_block;
     fprintf(out,
             "%*schar start[%lld] __attribute__((aligned(64)));\n"
             "%*sconst i64 own = first + %lld < %lld ? %lld : %lld - first;\n"
             "%*sstart_sums(start, b, (const char *)a->weights + %lld + first * 64, own);\n"
             "%*sb = start;\n",
-            indent, "", (long long)per_set * 64, indent, "", (long long)per_set, (long long)blocks,
-            (long long)per_set, (long long)blocks, indent, "", (long long)(blocks * w->w_block), indent, "");
+            indent, "", set * 64, indent, "", set, blocks, set, blocks, indent, "", blocks * block, indent,
+            "");
 }
 
 void mo_walk_small_set(FILE *out, int indent) {

@@ -13,6 +13,7 @@ const struct small_shape small_shapes[] = {
     {1, 64, 5, 6, 64, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 8, 12, 90, MOIRE_U8, MO_ACT_HSWISH, "direct"},
     {2, 3, 23, 20, 40, 7, 7, 2, 2, 1, 1, 3, 3, 3, 3, 1, 114, 0, MOIRE_U8, MO_ACT_RELU, "direct"},
     {1, 33, 4, 3, 20, 5, 5, 1, 1, 1, 1, 2, 2, 2, 2, 1, 50, 200, MOIRE_U8, MO_ACT_NONE, "direct"},
+    {1, 4, 9, 7, 24, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 2, 100, 0, MOIRE_U8, MO_ACT_NONE, "direct"},
     {2, 40, 14, 14, 40, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 40, 0, 0, MOIRE_U8, MO_ACT_RELU, "depthwise"},
     {1, 24, 15, 12, 24, 5, 5, 2, 2, 1, 1, 2, 1, 2, 2, 24, 130, 7, MOIRE_U8, MO_ACT_SILU, "depthwise"},
     {1, 16, 9, 11, 16, 3, 3, 2, 2, 1, 1, 0, 1, 1, 0, 16, 3, -9, MOIRE_I8, MO_ACT_NONE, "depthwise"},
