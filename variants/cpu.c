@@ -3,7 +3,8 @@
  *
  * A variant is only valid where the same instructions exist *and* the operating system saves the registers
  * they use, so the text holds the feature words of CPUID and XCR0 raw; a change of either (another machine,
- * a hypervisor that masks AVX-512) gives another folder and the built-in kernels serve until a compile. */
+ * a hypervisor that masks AVX-512) gives another folder and the built-in kernels serve until a compile.  On
+ * aarch64 the system says both in the words of HWCAP. */
 #include "variants/cpu.h"
 
 #include <stdint.h>
