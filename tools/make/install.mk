@@ -44,8 +44,9 @@ install: all $(B)/libmoire-cuda.so $(B)/moire-gpu-child $(B)/man/moire.1 ## inst
 BUNDLE_LIBS := -Wl,-Bstatic -lprotobuf-c -lhwloc -ljansson -Wl,-Bdynamic -ldl -lpthread -lm
 BUNDLED     := $(addprefix $(B)/bundle/,moire moire-static gpu-isolation gpu-contact libmoire.so)
 NOT_MAIN    := $(filter-out $(MAIN_OBJ),$(TOOL_OBJ)) $(GEN_OBJ) $(LIB_OBJ)
-$(filter-out %.so,$(BUNDLED)): $(B)/obj/tools/static/no_udev.o
-$(B)/bundle/moire: $(MAIN_OBJ) $(NOT_MAIN)
+$(filter-out %.so,$(BUNDLED)) $(B)/python/moire: $(B)/obj/tools/static/no_udev.o
+# the Python package's is a file of its own: both may be made at once
+$(B)/bundle/moire $(B)/python/moire: $(MAIN_OBJ) $(NOT_MAIN)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -rdynamic '-Wl,-rpath,$$ORIGIN/../lib' -o $@ $^ $(BUNDLE_LIBS)
 $(B)/bundle/gpu-isolation: $(B)/obj/tools/gpu/isolation/isolation.o $(NOT_MAIN)

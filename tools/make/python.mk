@@ -1,0 +1,15 @@
+# python.mk - the Python package: a wheel in dist/, and its tests in an environment of its own.
+#
+# The wheel has the library with a queue for answers (python/native) and the command with all archives linked in.
+PYTHON      ?= python3
+PYTHON_VENV ?= .venv-python
+
+$(B)/python/libmoire.so: $(LIB_OBJ) $(B)/obj/python/native/answers.o
+	@mkdir -p $(@D)
+	$(CC) -shared -Wl,-soname,libmoire.so.0 $(LDFLAGS) -o $@ $^ $(LDLIBS)
+
+.PHONY: wheel python
+wheel: $(B)/python/libmoire.so $(B)/python/moire ## the Python package as dist/moire-VERSION-*.whl
+	@CC="$(CC)" B=$(B) VERSION=$(VERSION) PYTHON=$(PYTHON) VENV=$(PYTHON_VENV) tools/make-wheel
+python: wheel ## the Python package as a wheel, tested in a clean environment
+	@B=$(B) PYTHON=$(PYTHON) tools/check-wheel dist/moire-$(VERSION)-py3-none-*.whl
