@@ -3,12 +3,12 @@
 import os
 import sys
 
-from . import _command
+from . import commands
 
 
 def main() -> None:
     """Becomes the command."""
-    os.execv(_command.PATH, ["moire", *sys.argv[1:]])
+    os.execv(commands.PATH, ["moire", *sys.argv[1:]])
 
 
 if __name__ == "__main__":

@@ -6,13 +6,19 @@ moire.h) or `.name` ("MOIRE_EBUSY").  The text says what is wrong and what to do
 
 from __future__ import annotations
 
+from typing import Any
+
 from ._abi import ffi
 
 
 class Error(RuntimeError):
-    """What the library refused, or failed at."""
+    """What the library refused, or failed at.
+
+    `document` is the whole result of a command that failed (moire.commands), else None.
+    """
 
     name = "MOIRE_UNKNOWN"
+    document: Any = None
 
     def __init__(self, message: str, code: int = 0):
         super().__init__(message)

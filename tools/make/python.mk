@@ -13,3 +13,9 @@ wheel: $(B)/python/libmoire.so $(B)/python/moire ## the Python package as dist/m
 	@CC="$(CC)" B=$(B) VERSION=$(VERSION) PYTHON=$(PYTHON) VENV=$(PYTHON_VENV) tools/make-wheel
 python: wheel ## the Python package as a wheel, tested in a clean environment
 	@B=$(B) PYTHON=$(PYTHON) tools/check-wheel dist/moire-$(VERSION)-py3-none-*.whl
+
+.PHONY: bench-python
+bench-python: wheel ## what Session.run adds to a call in C, and times beside ONNX Runtime's
+	@$(PYTHON) -m venv $(B)/python/bench
+	@$(B)/python/bench/bin/python -m pip install -q --disable-pip-version-check --force-reinstall dist/moire-*.whl onnxruntime
+	@$(B)/python/bench/bin/python bench/python/sessions.py $(SESSIONS)
