@@ -63,7 +63,7 @@ class Core:
             check(code, err)
         self.queue, self.handle, self.process = queue, out[0], os.getpid()
         self.lock = threading.Condition()  # reentrant: a collection may end a runtime anywhere
-        self.calls, self.closing, self.ended = 0, False, False
+        self.calls, self.closing, self.ending = 0, False, False
         self.tokens = itertools.count(1)
         self.waiting: dict[int, Callable[[Any], None]] = {}
         self.thread = threading.Thread(
@@ -86,25 +86,24 @@ class Core:
                 self.lock.notify_all()
 
     def close(self, drain: bool = True) -> None:
-        """Ends the runtime when nobody is inside of a call; again, or in two threads: waits only.
+        """Ends the runtime when nobody is inside of a call, and returns when all answers are told.
 
-        The child of a fork() has no part in the runtime; what its parent's threads held stays held.
+        Again, or in a second thread, it waits for the first, except on the thread that tells
+        answers.  The child of a fork() has no part in the runtime.
         """
         if os.getpid() != self.process:
             return
         with self.lock:
-            if self.closing:
-                self.lock.wait_for(lambda: self.ended)
-                return
             self.closing = True
             self.lock.wait_for(lambda: not self.calls)
-        lib.moire_runtime_destroy(self.handle, drain)  # every callback has returned
-        lib.moire_answers_close(self.queue)
+            first, self.ending = not self.ending, True
+        if first:
+            try:
+                lib.moire_runtime_destroy(self.handle, drain)  # every callback has returned
+            finally:
+                lib.moire_answers_close(self.queue)
         if threading.current_thread() is not self.thread:
             self.thread.join()
-        with self.lock:
-            self.ended = True
-            self.lock.notify_all()
 
 
 def _deliver(queue: Any, waiting: dict[int, Callable[[Any], None]]) -> None:

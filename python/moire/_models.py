@@ -180,7 +180,9 @@ class Model:
             self.left(tenant)
             self.given(tenant)
         try:
-            return answer_of(node, chosen)
+            if node.code:
+                raise failure(node.code, text(node.text))
+            return outputs_of(node, chosen)
         finally:
             lib.moire_answered_free(node)
 
@@ -253,10 +255,8 @@ class Model:
                 lib.moire_unload(tenant.handle, ffi.NULL)
 
 
-def answer_of(node: Any, chosen: Sequence[int]) -> list[Array]:
-    """The chosen outputs of an answer; raises why there is none."""
-    if node.code:
-        raise failure(node.code, text(node.text))
+def outputs_of(node: Any, chosen: Sequence[int]) -> list[Array]:
+    """The chosen outputs of an answer that has them."""
     found: list[Array] = []
     for place, index in enumerate(chosen):
         first = chosen.index(index)  # who asks twice gets two arrays

@@ -102,7 +102,13 @@ def as_input(value: Any, port: Port) -> Array:
     if isinstance(value, np.ndarray):
         array = value
     elif hasattr(value, "__dlpack__"):
-        array = np.from_dlpack(value)
+        try:
+            array = np.from_dlpack(value)
+        except (BufferError, RuntimeError, TypeError, ValueError) as wrong:
+            raise errors.InvalidArgument(
+                f"input '{port.name}' cannot be taken by DLPack: {wrong}; give a tensor in "
+                "the host's memory that needs no gradient"
+            ) from None
     elif hasattr(value, "dtype"):
         array = np.asarray(value)
     else:

@@ -12,8 +12,8 @@ from typing import Any, Callable, Mapping, Optional, Sequence
 
 from . import errors
 from ._core import Core, filled
-from ._models import Model, Shapes, Source, answer_of, precision_code
-from ._native import check, ffi, lib, path_bytes
+from ._models import Model, Shapes, Source, outputs_of, precision_code
+from ._native import check, failure, ffi, lib, path_bytes, text
 from ._stats import runtime_stats, tenant_stats
 from ._tensors import Array
 
@@ -282,9 +282,12 @@ def _settle(future: QueryFuture, node: Any, chosen: Sequence[int]) -> None:
     """Ends a future by its answer, unless it was cancelled."""
     if not future.set_running_or_notify_cancel():
         return
+    if node.code:
+        future.set_exception(failure(node.code, text(node.text)))
+        return
     try:
-        outputs = answer_of(node, chosen)
-    except BaseException as why:
+        outputs = outputs_of(node, chosen)
+    except Exception as why:  # such as a lack of memory: the future must end
         future.set_exception(why)
         return
     late = node.deadline_ns and node.end_ns > node.deadline_ns

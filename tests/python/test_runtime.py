@@ -246,6 +246,32 @@ def test_a_callback_may_close_and_drop_everything(path):
     assert gone.wait(30) and future.result(0)
 
 
+def test_a_callback_may_close_while_another_thread_does(slow_model):
+    """Both return: the thread that tells answers does not wait for itself."""
+    runtime = moire.Runtime(threads=1)
+    runtime.load(slow_model, "s")
+    for _ in range(4):
+        runtime.submit("s", {"x": BIG}).add_done_callback(lambda future: runtime.close())
+    other = threading.Thread(target=runtime.close, daemon=True)
+    other.start()
+    other.join(60)
+    assert not other.is_alive()
+
+
+def test_cancels_and_answers_at_once():
+    """However they meet, a future ends once, and the counts of the library add up."""
+    with moire.Runtime(threads=2) as runtime:
+        runtime.load(linear(), "a")
+        told = []
+        for k in range(400):
+            future = runtime.submit("a", {"x": X})
+            future.add_done_callback(lambda done: told.append(done.cancelled()))
+            if k % 2:
+                future.cancel()
+        runtime.close()
+        assert len(told) == 400 and 0 < told.count(True) <= 200
+
+
 def test_objects_are_dropped_in_any_order(path):
     for order in range(6):
         runtime = moire.Runtime(threads=1)

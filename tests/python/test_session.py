@@ -222,6 +222,16 @@ def test_dlpack_in_and_out():
         assert (numpy.from_dlpack(y) == y).all()
 
 
+def test_what_dlpack_cannot_give_is_said():
+    class Elsewhere(Tensor):
+        def __dlpack__(self, **arguments):
+            raise BufferError("it is on a GPU")
+
+    with moire.Session(linear(), threads=1) as session:
+        with pytest.raises(moire.InvalidArgument, match="input 'x' .*: it is on a GPU; give"):
+            session.run(None, {"x": Elsewhere(random(1, 4))})
+
+
 def test_slow_layers_are_warned_of():
     data = model(
         [helper.make_node("Conv", ["x", "w"], ["y"])],
