@@ -354,6 +354,8 @@ def test_a_recording(path, tmp_path):
 
 def test_interrupts_are_served_after_a_run(slow_model):
     """A run is not broken off, and the interrupt is not lost."""
+    # who starts the tests in the background has interrupts ignored
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     with moire.Session(slow_model, threads=1) as session:
         timer = threading.Timer(0.01, lambda: os.kill(os.getpid(), signal.SIGINT))
         timer.start()
@@ -361,4 +363,5 @@ def test_interrupts_are_served_after_a_run(slow_model):
             while True:
                 session.run(None, {"x": BIG})
         timer.join()
+        signal.signal(signal.SIGINT, before)
         assert session.run(None, {"x": BIG})
