@@ -25,13 +25,14 @@ def filled(struct: Any, values: dict[str, Any]) -> list[Any]:
     for name, value in values.items():
         if value is None:
             continue
+        field = value
         if isinstance(value, (str, bytes)) or hasattr(value, "__fspath__"):
-            value = ffi.new("char[]", path_bytes(value))
-            kept.append(value)
+            field = ffi.new("char[]", path_bytes(value))
+            kept.append(field)
         try:
-            setattr(struct, name, value)
-        except (TypeError, OverflowError) as wrong:
-            raise errors.InvalidArgument(f"{name}: {wrong}") from None
+            setattr(struct, name, field)
+        except (TypeError, OverflowError):
+            raise errors.InvalidArgument(f"{name} cannot be {value!r}") from None
     return kept
 
 
@@ -39,6 +40,8 @@ def _limits(config: Any, limits: dict[str, int]) -> list[Any]:
     rows = ffi.new("moire_limit_setting[]", len(limits) or 1)
     kept = [rows]
     for row, (name, value) in zip(rows, limits.items()):
+        if not isinstance(name, str) or not isinstance(value, int):
+            raise errors.InvalidArgument(f"limits: {name!r} cannot be {value!r}")
         kept += filled(row, {"name": name, "value": value})
     config.limits, config.n_limits = rows, len(limits)
     return kept

@@ -11,10 +11,12 @@ unloaded to make room.  `calls` counts threads that may be inside of a call with
 from __future__ import annotations
 
 import contextlib
+import operator
 import os
 import tempfile
 import threading
 import warnings
+import weakref
 from collections import OrderedDict
 from dataclasses import replace
 from typing import Any, Iterator, Mapping, Optional, Sequence, Union
@@ -78,15 +80,19 @@ class Model:
         max_shapes: int,
         config: dict[str, Any],
     ):
-        self._core, self._config, self._room = core, config, max_shapes
+        self._core, self._room = core, max_shapes
+        name = config.get("name")
         if isinstance(source, (bytes, bytearray, memoryview)):
-            self._file = tempfile.NamedTemporaryFile(prefix="moire-", suffix=".onnx")
-            self._file.write(source)
-            self._file.flush()
-            source = self._file.name
-            config.setdefault("name", "model")
+            file = tempfile.NamedTemporaryFile(prefix="moire-", suffix=".onnx")
+            weakref.finalize(self, file.close)  # shapes that come later are loaded from it
+            file.write(source)
+            file.flush()
+            source, name = file.name, name or "model"
         self._path = path_bytes(source)
-        self.name: str = config.get("name") or os.path.basename(os.fsdecode(self._path))
+        self.name: str = name or os.path.basename(os.fsdecode(self._path))
+        self._config = ffi.new("moire_tenant_config *")
+        lib.moire_tenant_config_init(self._config)
+        self._kept = filled(self._config, {**config, "name": self.name})
         file_inputs, outputs = model_ports(self._path)
         self.inputs, self.outputs = _bound(file_inputs, shapes or {}), outputs
         self._open = [
@@ -98,8 +104,8 @@ class Model:
         self._output_names = {port.name: index for index, port in enumerate(outputs)}
         self._tenants: OrderedDict[Key, Tenant] = OrderedDict()
         self._loading, self._closed = threading.Lock(), False
-        if max_shapes < 1:
-            raise errors.InvalidArgument(f"max_shapes is {max_shapes}: it is at least 1")
+        if not isinstance(max_shapes, int) or max_shapes < 1:
+            raise errors.InvalidArgument(f"max_shapes is {max_shapes!r}: it is at least 1")
         if all(port.fixed for port in self.inputs):
             key = tuple(port.shape for port in self.inputs)
             self._load(key)  # type: ignore[arg-type]
@@ -123,6 +129,8 @@ class Model:
 
     def chosen(self, names: Optional[Sequence[str]]) -> Sequence[int]:
         """Indices of the outputs of these names; of all for None, and for no name at all."""
+        if isinstance(names, str):
+            names = [names]
         if not names:
             return range(len(self.outputs))
         try:
@@ -203,9 +211,8 @@ class Model:
             self._warn_of_slow_layers(tenant)
 
     def _native_load(self, runtime: Any, key: Key) -> Any:
-        config, err = ffi.new("moire_tenant_config *"), ffi.new("moire_error *")
-        lib.moire_tenant_config_init(config)
-        kept = filled(config, self._config)
+        config, err = self._config, ffi.new("moire_error *")
+        kept: list[Any] = []
         rows = ffi.new("moire_shape[]", len(self._open) or 1)
         for row, index in zip(rows, self._open):
             kept += filled(row, {"input": self.inputs[index].name, "rank": len(key[index])})
@@ -273,6 +280,19 @@ def _bound(inputs: Sequence[Port], shapes: Shapes) -> tuple[Port, ...]:
             + ", ".join(repr(port.name) for port in inputs)
         )
     return tuple(
-        replace(port, shape=tuple(map(int, shapes[port.name]))) if port.name in shapes else port
+        replace(port, shape=_sizes(port.name, shapes[port.name])) if port.name in shapes else port
         for port in inputs
     )
+
+
+def _sizes(name: str, shape: Any) -> tuple[int, ...]:
+    """A whole shape: the library has 64 bits for each dimension, and so many of them."""
+    try:
+        sizes = tuple(map(operator.index, shape))
+    except TypeError:
+        sizes = (-1,)
+    if len(sizes) > lib.MOIRE_MAX_RANK or any(not 0 <= size < 2**63 for size in sizes):
+        raise errors.InvalidArgument(
+            f"shapes: {name!r} cannot be {shape!r}; give {lib.MOIRE_MAX_RANK} whole numbers at most"
+        )
+    return sizes

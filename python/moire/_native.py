@@ -25,10 +25,10 @@ def text(chars: Any) -> str:
 
 
 def path_bytes(path: str | os.PathLike[str]) -> bytes:
-    """A path for the library, which ends at a zero byte."""
+    """A path or name for the library, which ends at a zero byte."""
     encoded = os.fsencode(path)
     if b"\0" in encoded:
-        raise errors.InvalidArgument(f"the path {path!r} has a zero byte")
+        raise errors.InvalidArgument(f"{path!r} has a zero byte")
     return encoded
 
 

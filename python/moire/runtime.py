@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import numbers
 import os
 import threading
 import weakref
@@ -123,7 +124,7 @@ class Runtime:
         A load takes from milliseconds to many seconds, while other models are served.
         """
         config: dict[str, Any] = {
-            "qos_ns": round(qos_ms * 1e6),
+            "qos_ns": _ns("qos_ms", qos_ms),
             "cls": lib.MOIRE_BEST_EFFORT if best_effort else lib.MOIRE_LATENCY_CRITICAL,
             "priority": priority,
             "queue": queue,
@@ -135,7 +136,11 @@ class Runtime:
             "exact": exact,
         }
         if name is not None:
+            if not isinstance(name, str):
+                raise errors.InvalidArgument(f"name cannot be {name!r}")
             config["name"] = name
+        with self._core:  # a closed runtime is said now, not at the first query
+            pass
         made = Model(self._core, model, shapes, max_shapes, config)
         with self._names:
             taken = self._models.setdefault(made.name, made) is not made
@@ -205,7 +210,8 @@ class Runtime:
             options = ffi.new("moire_query_options *")
             lib.moire_query_options_init(options)
             if deadline_ms is not None:
-                options.deadline_ns = max(1, lib.moire_now(core.handle) + round(deadline_ms * 1e6))
+                in_ns = _ns("deadline_ms", deadline_ms)
+                options.deadline_ns = max(1, lib.moire_now(core.handle) + in_ns)
             if priority is not None:
                 filled(options, {"own_priority": 1, "priority": priority})
             made, err, kept = tenant.prepared(arrays, model.inputs)
@@ -276,6 +282,13 @@ class Runtime:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
+
+
+def _ns(name: str, ms: float) -> int:
+    """Milliseconds, 10^9 (12 days) at most, in ns."""
+    if not isinstance(ms, numbers.Real) or not abs(ms) <= 1e9:
+        raise errors.InvalidArgument(f"{name} cannot be {ms!r}: give milliseconds")
+    return round(ms * 1e6)
 
 
 def _settle(future: QueryFuture, node: Any, chosen: Sequence[int]) -> None:

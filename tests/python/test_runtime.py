@@ -141,8 +141,24 @@ def test_wrong_names_and_arguments_are_said(path):
             runtime.submit("a", {"x": random(2, 4)})
         with pytest.raises(moire.InvalidArgument, match="priority"):
             runtime.submit("a", {"x": X}, priority="high")
+        for name in (5, "a\0b"):
+            with pytest.raises(moire.InvalidArgument):
+                runtime.load(path, name)
+        for ms in (float("nan"), float("inf"), "soon", 1e300):
+            with pytest.raises(moire.InvalidArgument, match="deadline_ms cannot be"):
+                runtime.submit("a", {"x": X}, deadline_ms=ms)
+            with pytest.raises(moire.InvalidArgument, match="qos_ms cannot be"):
+                runtime.load(path, "b", qos_ms=ms)
+        with pytest.raises(moire.Expired):
+            runtime.submit("a", {"x": X}, deadline_ms=-5).result(30)
         assert runtime.names() == ["a"] and runtime.submit("a", {"x": X}).result(30)
-    for arguments in ({"policy": "none"}, {"limits": {"no": 1}}, {"objective": "some"}):
+    for arguments in (
+        {"policy": "none"},
+        {"limits": {"no": 1}},
+        {"limits": {"queue": "a"}},
+        {"policy": 5},
+        {"objective": "some"},
+    ):
         with pytest.raises(moire.InvalidArgument):
             moire.Runtime(threads=1, **arguments)
 
@@ -198,7 +214,12 @@ def test_close_answers_or_ends_what_is_accepted(slow_model):
     runtime.close(drain=False)
     assert all(future.done() for future in futures)
     assert isinstance(futures[-1].exception(), moire.Closed)
-    for call in (lambda: runtime.submit("s", {"x": BIG}), lambda: runtime.stats(), runtime.drain):
+    for call in (
+        lambda: runtime.submit("s", {"x": BIG}),
+        lambda: runtime.load(linear(["batch", 4]), "a"),
+        lambda: runtime.stats(),
+        runtime.drain,
+    ):
         with pytest.raises(moire.Closed):
             call()
 

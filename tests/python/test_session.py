@@ -64,6 +64,7 @@ def test_outputs_by_name_in_the_order_asked():
     y, z = right(linear(), {"x": x})
     with moire.Session(linear(), threads=1) as session:
         assert near(session.run(["z"], {"x": x})[0], z)
+        assert near(session.run("z", {"x": x})[0], z)
         got = session.run(["z", "y", "z"], {"x": x})
         assert near(got[0], z) and near(got[1], y) and near(got[2], z)
         got[0][:] = 0  # asked for twice, it is two arrays
@@ -150,6 +151,11 @@ def test_wrong_inputs_are_said():
             ({"x": random(2, 4)}, moire.ShapeError, r"one of shape \(2, 4\)"),
             ({"x": [["a"] * 4]}, moire.ShapeError, "input 'x' is float32"),
             ({"x": [[1, 2], [3]]}, moire.ShapeError, "input 'x' is float32"),
+            ({"x": None}, moire.ShapeError, "input 'x' is float32"),
+            ({"x": numpy.array([[None] * 4])}, moire.ShapeError, "an array of object"),
+            ({"x": numpy.zeros((1, 4), "M8[s]")}, moire.ShapeError, "an array of datetime64"),
+            ({"x": numpy.zeros((1,) * 9, "f4")}, moire.ShapeError, "one of shape"),
+            ({"x": x, 1: x}, moire.InvalidArgument, "has no input 1"),
         ):
             with pytest.raises(kind, match=text):
                 session.run(None, feed)
@@ -166,6 +172,13 @@ def test_wrong_files_and_arguments_are_said(tmp_path):
             moire.Session(source, threads=1)
         assert isinstance(caught.value, moire.Error) and caught.value.code < 0
     for arguments, text in (
+        ({"store": 5}, "store cannot be 5"),
+        ({"exact": "yes"}, "exact cannot be 'yes'"),
+        ({"max_shapes": 1.5}, "max_shapes is 1.5"),
+        ({"shapes": {"x": "ab"}}, "'x' cannot be 'ab'"),
+        ({"shapes": {"x": (1,) * 9}}, "8 whole numbers at most"),
+        ({"shapes": {"x": (2**70, 4)}}, "'x' cannot be"),
+        ({"shapes": {"x": (-1, 4)}}, "'x' cannot be"),
         ({"precision": "fp8"}, "auto, fp32, int8"),
         ({"max_shapes": 0}, "max_shapes"),
         ({"threads": -1}, "."),
