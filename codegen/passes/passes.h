@@ -68,6 +68,8 @@ mo_pass_fn mo_pass_fuse;
 mo_pass_fn mo_pass_projections;
 /* pass_carry.c: scales and shifts that come after an activation. */
 mo_pass_fn mo_pass_carry;
+/* pass_images.c: convolutions over one dimension become convolutions over images. */
+mo_pass_fn mo_pass_images;
 /* pass_excite.c: the scale of squeeze and excite goes into the 1x1 convolution behind it. */
 mo_pass_fn mo_pass_excite;
 /* pass_own_quantizers.c: every pointwise reader of a dequantized tensor dequantizes it itself. */

@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_images.c - convolutions that become convolutions over images: what they compute, by every kernel, and
+ * that no layer of them is left to the reference. */
+#define _GNU_SOURCE
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+#include <math.h>
+#include <string.h>
+#include "tests/unit/base/fault_sys.h"
+#include "tests/unit/codegen/ways_case.h"
+
+enum { DRAWS = 40 };
+
+/* --- models --------------------------------------------------------------------------------------------- */
+
+static void batch_norm(struct ob *b, const char *in, const char *out, const char *channels) {
+    char words[100];
+    snprintf(words, sizeof words, "%s %s_g %s_b %s_m %s_v", in, out, out, out, out);
+    const char *parts[] = {"g", "b", "m", "v"};
+    for (int i = 0; i < 4; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "%s_%s", out, parts[i]);
+        Onnx__TensorProto *t = ob_random(b, name, channels);
+        float *v = (float *)(void *)t->raw_data.data;
+        for (size_t k = 0; i == 3 && k < t->raw_data.len / 4; k++)
+            v[k] = v[k] * v[k] + 0.5f;
+    }
+    ob_node(b, "BatchNormalization", words, out);
+}
+
+/* A residual block, a concat, pools, sums with constants, a mean: all of it stays with images. */
+static void chain(struct ob *b) {
+    ob_input(b, "x", MOIRE_F32, "2,3,64");
+    ob_random(b, "w1", "16,3,7");
+    ob_random(b, "w2", "16,16,3");
+    ob_random(b, "w3", "24,16,1");
+    ob_random(b, "v", "10,40");
+    ob_random(b, "slope", "16,1");
+    ob_scalar(b, "half", 0.5f);
+    ob_node(b, "Conv", "x w1", "a");
+    ob_ints(b, "strides", "2");
+    ob_ints(b, "pads", "3,3");
+    batch_norm(b, "a", "b", "16");
+    ob_node(b, "Relu", "b", "c");
+    ob_node(b, "MaxPool", "c", "d");
+    ob_ints(b, "kernel_shape", "3");
+    ob_ints(b, "strides", "2");
+    ob_ints(b, "pads", "1,1");
+    ob_node(b, "Conv", "d w2", "e");
+    ob_ints(b, "pads", "2,2");
+    ob_ints(b, "dilations", "2");
+    ob_node(b, "Add", "e d", "f");
+    ob_node(b, "Relu", "f", "g");
+    ob_node(b, "Mul", "g slope", "h");
+    ob_node(b, "Sub", "half h", "i");
+    ob_node(b, "Conv", "g w3", "j");
+    ob_node(b, "Concat", "i j", "k");
+    ob_int(b, "axis", 1);
+    ob_node(b, "GlobalAveragePool", "k", "l");
+    ob_node(b, "Flatten", "l", "m");
+    ob_node(b, "Gemm", "m v", "y");
+    ob_int(b, "transB", 1);
+    ob_output(b, "y");
+    ob_output(b, "h");
+}
+
+/* Readers that need the tensors themselves, and a tensor that two layers need as images. */
+static void borders(struct ob *b) {
+    ob_input(b, "x", MOIRE_F32, "1,16,20");
+    ob_random(b, "w1", "16,16,3");
+    ob_random(b, "w2", "16,16,2");
+    ob_node(b, "Conv", "x w1", "a");
+    ob_ints(b, "pads", "1,1");
+    ob_node(b, "Softmax", "a", "b");
+    ob_int(b, "axis", 2);
+    ob_node(b, "ConvTranspose", "b w2", "c");
+    ob_ints(b, "strides", "2");
+    ob_node(b, "Conv", "b w1", "d");
+    ob_ints(b, "pads", "1,1");
+    ob_node(b, "Transpose", "d", "e");
+    ob_ints(b, "perm", "0,2,1");
+    ob_node(b, "AveragePool", "c", "f");
+    ob_ints(b, "kernel_shape", "3");
+    ob_ints(b, "strides", "2");
+    ob_ints(b, "pads", "1,0");
+    ob_node(b, "Sigmoid", "a", "g");
+    ob_output(b, "a");
+    ob_output(b, "e");
+    ob_output(b, "f");
+    ob_output(b, "g");
+}
+
+/* A gate for each channel. */
+static void squeeze(struct ob *b) {
+    ob_input(b, "x", MOIRE_F32, "2,16,33");
+    ob_random(b, "w1", "32,16,3");
+    ob_random(b, "w2", "32,32,1");
+    ob_random(b, "w3", "16,32,1");
+    ob_node(b, "Conv", "x w1", "a");
+    ob_string(b, "auto_pad", "SAME_LOWER");
+    ob_node(b, "GlobalAveragePool", "a", "b");
+    ob_node(b, "Conv", "b w2", "c");
+    ob_node(b, "Sigmoid", "c", "d");
+    ob_node(b, "Mul", "a d", "e");
+    ob_node(b, "Conv", "e w3", "y");
+    ob_output(b, "y");
+}
+
+/* --- draws ---------------------------------------------------------------------------------------------- */
+
+static int pick(uint64_t *seed, int n) {
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    return (int)((*seed >> 33) % (uint64_t)n);
+}
+
+/* "2,1,3": `n` numbers from `least` on, of `range`. */
+static const char *numbers(uint64_t *seed, int n, int least, int range, char out[60]) {
+    int at = 0;
+    for (int i = 0; i < n; i++)
+        at += snprintf(out + at, 60 - (size_t)at, "%s%d", i ? "," : "", least + pick(seed, range));
+    return out;
+}
+
+static void window(struct ob *b, uint64_t *seed, int dims) {
+    char text[60];
+    ob_ints(b, "strides", numbers(seed, dims, 1, 3, text));
+    ob_ints(b, "dilations", numbers(seed, dims, 1, 2, text));
+    if (pick(seed, 4))
+        ob_ints(b, "pads", numbers(seed, 2 * dims, 0, 3, text));
+    else
+        ob_string(b, "auto_pad", pick(seed, 2) ? "SAME_UPPER" : "SAME_LOWER");
+}
+
+/* A convolution, what fuses with it, and another one behind, of any window. */
+static void drawn(struct ob *b, uint64_t seed, int dims) {
+    static const char *const channels[] = {"1", "3", "16", "18", "32", "40"};
+    const char *c0 = channels[pick(&seed, 6)], *c1 = channels[pick(&seed, 6)];
+    char text[60], shape[100];
+    snprintf(shape, sizeof shape, "%d,%s,%s", 1 + pick(&seed, 2), c0, numbers(&seed, dims, 8, 9, text));
+    ob_input(b, "x", MOIRE_F32, shape);
+    snprintf(shape, sizeof shape, "%s,%s,%s", c1, c0, numbers(&seed, dims, 1, 3, text));
+    ob_random(b, "w1", shape);
+    snprintf(shape, sizeof shape, "20,%s,%s", c1, numbers(&seed, dims, 1, 2, text));
+    ob_random(b, "w2", shape);
+    ob_random(b, "bias", c1);
+    ob_node(b, "Conv", pick(&seed, 2) ? "x w1" : "x w1 bias", "a");
+    window(b, &seed, dims);
+    batch_norm(b, "a", "b", c1);
+    ob_node(b, "Relu", "b", "c");
+    ob_node(b, "Conv", "c w2", "y");
+    ob_output(b, "y");
+}
+
+/* --- tests ---------------------------------------------------------------------------------------------- */
+
+/* Differences beside the range of the tensor. */
+static int differ(const char *what, const moire_tensor *got, const moire_tensor *want) {
+    const float *g = got->data, *w = want->data;
+    double range = 1e-6, most = 0;
+    assert_int_equal(got->bytes, want->bytes);
+    for (size_t i = 0; i < want->bytes / 4; i++) {
+        range = fmax(range, fabs((double)w[i]));
+        most = fmax(most, isnan(g[i] - w[i]) ? INFINITY : fabs((double)g[i] - w[i]));
+    }
+    if (most <= 2e-5 * range) return 0;
+    print_error("%s: differs by %g of %g\n", what, most, range);
+    return 1;
+}
+
+static int layers_over(struct ob *b, int rank) {
+    struct mo_graph *g = ways_graph(b, true, true);
+    int n = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const struct mo_tensor *x = mo_node_in(g, g->nodes[i], 0);
+        const char *op = g->nodes[i]->op_type;
+        n += (strstr(op, "Conv") || strstr(op, "Pool")) && x->shape.rank == rank;
+    }
+    mo_graph_destroy(g);
+    return n;
+}
+
+static const struct {
+    const char *name;
+    void (*make)(struct ob *b);
+    int rank, reshapes; /* of the tensors, and how many Reshapes there are in the end */
+} models[] = {
+    {"chain", chain, 3, 3},
+    {"borders", borders, 3, 6},
+    {"squeeze", squeeze, 3, 2},
+};
+
+static void models_compute_the_same(void **state) {
+    (void)state;
+    int wrong = 0;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        struct ob *b = ob_create(13);
+        models[i].make(b);
+        wrong += ways_check(b, models[i].name, false, differ);
+        ob_destroy(b);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+static void nothing_else_is_moved(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        struct ob *b = ob_create(13);
+        models[i].make(b);
+        assert_int_equal(layers_over(b, models[i].rank), 0);
+        struct mo_graph *g = ways_graph(b, true, true);
+        if (ways_count(g, "Reshape") != models[i].reshapes) {
+            ways_show(g);
+            fail_msg("%s: %d", models[i].name, ways_count(g, "Reshape"));
+        }
+        mo_graph_destroy(g);
+        ob_destroy(b);
+    }
+}
+
+static void any_window_computes_the_same(void **state) {
+    (void)state;
+    int wrong = 0;
+    for (uint64_t seed = 1; seed <= DRAWS; seed++) {
+        struct ob *b = ob_create(13);
+        char name[40];
+        snprintf(name, sizeof name, "1-D, seed %d", (int)seed);
+        drawn(b, seed, 1);
+        assert_int_equal(layers_over(b, 3), 0);
+        wrong += ways_check(b, name, false, differ);
+        ob_destroy(b);
+    }
+    assert_int_equal(wrong, 0);
+}
+
+struct sweep {
+    struct mo_env env;
+    const uint8_t *bytes;
+    size_t n;
+};
+
+static int load_once(void *ctx) {
+    struct sweep *s = ctx;
+    struct mo_graph *g = NULL;
+    moire_error err;
+    int rc = mo_frontend_parse(&s->env, s->bytes, s->n, NULL, NULL, &g, &err);
+    mo_graph_destroy(g);
+    return rc;
+}
+
+static void out_of_memory_everywhere(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        struct ob *b = ob_create(13);
+        struct fault_sys f;
+        struct sweep s = {.env = mo_env_default()};
+        models[i].make(b);
+        s.bytes = ob_pack(b, &s.n);
+        fault_sys_init(&f);
+        s.env.sys = &f.table;
+        fault_sys_sweep(&f, load_once, &s, MOIRE_ENOMEM);
+        ob_destroy(b);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(models_compute_the_same),
+        cmocka_unit_test(nothing_else_is_moved),
+        cmocka_unit_test(any_window_computes_the_same),
+        cmocka_unit_test(out_of_memory_everywhere),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
