@@ -3,8 +3,8 @@
 #include "variants/generic/bind.h"
 
 extern const struct mo_family mo_family_conv_direct, mo_family_conv_pointwise, mo_family_conv_depthwise,
-    mo_family_conv_first, mo_family_conv_grouped, mo_family_qconv, mo_family_qmean, mo_family_qattention,
-    mo_family_matrix;
+    mo_family_conv_first, mo_family_conv_grouped, mo_family_frames, mo_family_qconv, mo_family_qmean,
+    mo_family_qattention, mo_family_matrix;
 
 /* clang-format off */ /* a line a row */
 static const struct mo_family *const families[] = {
@@ -17,6 +17,7 @@ static const struct mo_family *const families[] = {
     &mo_family_fused,
     &mo_family_binary,
     &mo_family_pool,
+    &mo_family_frames,
     &mo_family_reduce,
     &mo_family_softmax,
     &mo_family_layernorm,

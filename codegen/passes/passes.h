@@ -12,6 +12,7 @@
  *   QAttention  the same of 8-bit numbers, with its conversions (runtime/ops/attention.c).
  *   Fused       a tree of pointwise operators (runtime/ops/fused.h).
  *   QConv       a convolution of 8-bit numbers with its conversions (runtime/ops/qconv.h).
+ *   Frames      windows over the frames of clips (runtime/ops/frames.h).
  *   Reorder     y = x in another layout. */
 #ifndef MO_PASSES_H
 #define MO_PASSES_H
@@ -68,7 +69,7 @@ mo_pass_fn mo_pass_fuse;
 mo_pass_fn mo_pass_projections;
 /* pass_carry.c: scales and shifts that come after an activation. */
 mo_pass_fn mo_pass_carry;
-/* pass_images.c: convolutions over one dimension become convolutions over images. */
+/* pass_images.c: convolutions over one or three dimensions become those over images. */
 mo_pass_fn mo_pass_images;
 /* pass_excite.c: the scale of squeeze and excite goes into the 1x1 convolution behind it. */
 mo_pass_fn mo_pass_excite;

@@ -13,6 +13,7 @@
     X(moire_ops)                                                                                             \
     X(attention)                                                                                             \
     X(fused)                                                                                                 \
+    X(frames)                                                                                                \
     X(binary)                                                                                                \
     X(conv)                                                                                                  \
     X(pool)                                                                                                  \

@@ -4,6 +4,7 @@
 #ifndef MO_SIMD_PARAMS_H
 #define MO_SIMD_PARAMS_H
 #include "runtime/ops/attention.h"
+#include "runtime/ops/frames.h"
 #include "runtime/ops/fused.h"
 #include "variants/requant.h"
 #include "variants/tiles.h"
@@ -201,6 +202,15 @@ enum mo_reduction { MO_REDUCE_MEAN, MO_REDUCE_SUM, MO_REDUCE_MAX, MO_REDUCE_MIN 
 struct mo_reduce_params {
     enum mo_reduction op;
     int64_t outer, n, inner, chunks;
+};
+
+/* frames: an image is `part` floats of each of `parts` frames, or of one; `size` of them come from a frame of
+ * x, and the others are zero.  unit = (image, part, chunk of MO_FRAMES_CHUNK floats). */
+enum { MO_FRAMES_CHUNK = 16384 };
+struct mo_frames_params {
+    struct mo_clip_window window;
+    int64_t size, part, parts, chunks;
+    struct mo_padding padding; /* of the lanes of an image of x */
 };
 
 /* pool over windows of [channels][h][w] (lanes 1) or [blocks][h][w][16].

@@ -40,6 +40,7 @@
     X(pool_halves)                                                                                           \
     X(pool_bytes)                                                                                            \
     X(mean_bytes)                                                                                            \
+    X(frames)                                                                                                \
     X(deconv_narrow)                                                                                         \
     X(deconv)
 

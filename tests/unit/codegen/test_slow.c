@@ -18,13 +18,16 @@
 #include "tests/unit/codegen/onnx_build.h"
 
 /* --- models --------------------------------------------------------------------------------------------- */
+/* Groups of several frames. */
 static void conv3d(struct ob *b) {
     ob_input(b, "x", MOIRE_F32, "1,4,6,14,14");
-    ob_random(b, "w", "16,4,3,3,3");
-    ob_random(b, "v", "16,16,3,3,3");
+    ob_random(b, "w", "16,2,3,3,3");
+    ob_random(b, "v", "16,8,3,3,3");
     ob_node(b, "Conv", "x w", "a");
+    ob_int(b, "group", 2);
     ob_node(b, "Relu", "a", "r");
     ob_node(b, "Conv", "r v", "y");
+    ob_int(b, "group", 2);
     ob_output(b, "y");
 }
 
