@@ -43,8 +43,9 @@ void MO_SIMD(frames)(const struct mo_kargs *args, int64_t begin, int64_t end, vo
     const struct mo_clip_window *w = &p->window;
     (void)scratch;
     for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t at = unit % p->chunks * MO_FRAMES_CHUNK, k = unit / p->chunks % p->parts;
-        const int64_t image = unit / p->chunks / p->parts, clip = image / w->out, o = image % w->out;
+        const int64_t k = unit % p->parts, o = unit / p->parts % w->out;
+        const int64_t chunk = unit / p->parts / w->out % p->chunks, clip = unit / p->parts / w->out / p->chunks;
+        const int64_t at = chunk * MO_FRAMES_CHUNK, image = clip * w->out + o;
         const int64_t n = p->part - at < MO_FRAMES_CHUNK ? p->part - at : MO_FRAMES_CHUNK;
         float *y = (float *)((char *)args->out[0] + image * args->out_image[0]) + k * p->part;
         if (w->mode != MO_FRAMES_GATHER) {
