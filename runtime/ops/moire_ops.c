@@ -5,9 +5,10 @@
  *               [N]; fused epilogue (act, residual).
  *   Activation  act(x) of the fused epilogue.
  *   Reorder     a copy; layouts are the business of tensors, and references see plain ones.
- * Attention has a file of its own. */
+ *   Lengths     a copy of lengths of sequences; one beyond `most` is an error.
+ * Attention has a file of its own, and the recurrences are in recurrent.c. */
 #include <string.h>
-#include "runtime/ops/util.h"
+#include "runtime/ops/recurrent.h"
 
 static int check_f32(const struct mo_op_ctx *ctx) {
     return mo_check_same(ctx, MO_TYPE(MOIRE_F32));
@@ -62,7 +63,8 @@ static int run_matmul(const struct mo_op_ctx *ctx) {
     return mo_epilogue(ctx);
 }
 
-/* --- Activation, Reorder ------------------------------------------------------------------------------- */
+/* --- Activation, Reorder, Lengths ------------------------------------------------------------------------
+ */
 
 static int infer_same_f32(const struct mo_op_ctx *ctx) {
     int rc = mo_check_type(ctx, 0, MO_TYPE(MOIRE_F32));
@@ -86,9 +88,24 @@ static int run_reorder(const struct mo_op_ctx *ctx) {
     return MOIRE_OK;
 }
 
+static int infer_lengths(const struct mo_op_ctx *ctx) {
+    int rc = mo_check_type(ctx, 0, MO_TYPE(MOIRE_I32));
+    return rc ? rc : mo_set_out(ctx, 0, MOIRE_I32, &ctx->in[0].shape);
+}
+
+static int run_lengths(const struct mo_op_ctx *ctx) {
+    const struct mo_value *x = &ctx->in[0];
+    int rc = MOIRE_OK;
+    for (int64_t b = 0; !rc && b < mo_count(x); b++)
+        rc = mo_recurrent_check_length(ctx, mo_load_int(x, b), mo_attr_int(ctx->node, "most", 0), b);
+    if (!rc && mo_wanted(ctx, 0)) memmove(ctx->out[0].data, x->data, (size_t)mo_count(x) * sizeof(int32_t));
+    return rc;
+}
+
 const struct mo_op mo_ops_moire_ops[] = {
     {"MatMul", "moire", 1, 2, 3, 1, 1, infer_matmul, run_matmul, 0},
     {"Activation", "moire", 1, 1, 1, 1, 1, infer_same_f32, run_copy, MO_OP_POINTWISE},
     {"Reorder", "moire", 1, 1, 1, 1, 1, infer_reorder, run_reorder, MO_OP_VIEW},
+    {"Lengths", "moire", 1, 1, 1, 1, 1, infer_lengths, run_lengths, 0},
     {0},
 };

@@ -3,69 +3,15 @@
  *
  * A cell is a row: its number of gates, its default activations, and one step that turns the gates' sums into
  * the next state.  The products are the same for all: sums[gate][hidden] = bias + x W' + h R', with W and R
- * transposed once a run so that the inner loop runs along the gates. */
+ * transposed once a run so that the inner loop runs along the gates.
+ *
+ * In domain "moire" the products x W' and the biases are an operand already
+ * (codegen/passes/pass_recurrent.c): X [..,..,directions x gates x hidden], R, nothing, B, lengths, first h,
+ * first c, P B [directions, hidden] is what a GRU with linear_before_reset adds to h R' of its last gate;
+ * else absent. moire.Lengths copies lengths of sequences, of at most `most` steps, and fails for others. */
 #include <math.h>
 #include <string.h>
 #include "runtime/ops/recurrent.h"
-
-/* --- activations of cells --- */
-static double affine(double x, double a, double b) {
-    return a * x + b;
-}
-static double relu(double x, double a, double b) {
-    (void)a, (void)b;
-    return x > 0 ? x : 0;
-}
-static double hyperbolic(double x, double a, double b) {
-    (void)a, (void)b;
-    return tanh(x);
-}
-static double sigmoid(double x, double a, double b) {
-    (void)a, (void)b;
-    return 1 / (1 + exp(-x));
-}
-static double leaky_relu(double x, double a, double b) {
-    (void)b;
-    return x < 0 ? a * x : x;
-}
-static double thresholded_relu(double x, double a, double b) {
-    (void)b;
-    return x > a ? x : 0;
-}
-static double scaled_tanh(double x, double a, double b) {
-    return a * tanh(b * x);
-}
-static double hard_sigmoid(double x, double a, double b) {
-    double y = a * x + b;
-    return y < 0 ? 0 : y > 1 ? 1 : y;
-}
-static double elu(double x, double a, double b) {
-    (void)b;
-    return x < 0 ? a * expm1(x) : x;
-}
-static double softsign(double x, double a, double b) {
-    (void)a, (void)b;
-    return x / (1 + fabs(x));
-}
-static double softplus(double x, double a, double b) {
-    (void)a, (void)b;
-    return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
-}
-
-/* a and b are the coefficients that hold when the attributes give none. */
-static const struct mo_recurrent_act acts[] = {
-    {"Affine", affine, 2, 1, 0},
-    {"Relu", relu, 0, 0, 0},
-    {"Tanh", hyperbolic, 0, 0, 0},
-    {"Sigmoid", sigmoid, 0, 0, 0},
-    {"LeakyRelu", leaky_relu, 1, 0.01, 0},
-    {"ThresholdedRelu", thresholded_relu, 1, 1, 0},
-    {"ScaledTanh", scaled_tanh, 2, 1, 1},
-    {"HardSigmoid", hard_sigmoid, 2, 0.2, 0.5},
-    {"Elu", elu, 1, 1, 0},
-    {"Softsign", softsign, 0, 0, 0},
-    {"Softplus", softplus, 0, 0, 0},
-};
 
 /* --- one layer in one direction --- */
 /* What a direction works on; all in one piece of memory. */
@@ -154,12 +100,10 @@ static enum mo_cell cell_of(const struct mo_op_ctx *ctx) {
 }
 
 static int find_act(const struct mo_op_ctx *ctx, const char *name, struct mo_recurrent_act *out) {
-    for (size_t i = 0; i < sizeof acts / sizeof *acts; i++) {
-        if (strcmp(acts[i].name, name)) continue;
-        *out = acts[i];
-        return MOIRE_OK;
-    }
-    return mo_op_fail(ctx, MOIRE_EUNSUPPORTED, "activation '%.40s' is not supported", name);
+    const struct mo_recurrent_act *act = mo_recurrent_act_of(name);
+    if (!act) return mo_op_fail(ctx, MOIRE_EUNSUPPORTED, "activation '%.40s' is not supported", name);
+    *out = *act;
+    return MOIRE_OK;
 }
 
 /* The list gives parameters to the functions that take some, in order. */
@@ -188,6 +132,8 @@ int mo_recurrent_describe(const struct mo_op_ctx *ctx, struct mo_recurrent *l) {
     const char *direction = mo_attr_string(ctx->node, "direction", "forward");
     const struct mo_shape *x = &ctx->in[MO_RECURRENT_X].shape;
     *l = (struct mo_recurrent){.cell = cell_of(ctx)};
+    l->stepped = !strcmp(ctx->node->domain, "moire");
+    l->r = l->stepped ? MO_RECURRENT_W : MO_RECURRENT_R;
     l->gates = cells[l->cell].gates;
     l->acts = cells[l->cell].acts;
     l->batch_first = mo_attr_int(ctx->node, "layout", 0) != 0;
@@ -196,8 +142,8 @@ int mo_recurrent_describe(const struct mo_op_ctx *ctx, struct mo_recurrent *l) {
     l->clip = (double)mo_attr_float(ctx->node, "clip", INFINITY);
     l->seq = x->d[l->batch_first];
     l->batch = x->d[!l->batch_first];
-    l->in = x->d[2];
-    l->hidden = ctx->in[MO_RECURRENT_R].shape.d[2];
+    l->in = l->stepped ? 0 : x->d[2];
+    l->hidden = ctx->in[l->r].shape.d[2];
     l->directions = strcmp(direction, "bidirectional") ? 1 : 2;
     l->reverse = !strcmp(direction, "reverse");
     if (l->directions == 1 && !l->reverse && strcmp(direction, "forward"))
@@ -206,6 +152,23 @@ int mo_recurrent_describe(const struct mo_op_ctx *ctx, struct mo_recurrent *l) {
         return mo_op_fail(ctx, MOIRE_EINVAL, "hidden_size is %lld but R has %lld columns",
                           (long long)mo_attr_int(ctx->node, "hidden_size", 0), (long long)l->hidden);
     return read_acts(ctx, l);
+}
+
+bool mo_recurrent_of(const struct mo_graph *g, const struct mo_node *node, struct mo_recurrent *out) {
+    struct mo_value in[MO_RECURRENT_INPUTS] = {{0}};
+    struct mo_op_ctx ctx = {.node = node, .env = g->env, .n_in = node->n_in, .in = in};
+    for (int i = 0; i < node->n_in && i < MO_RECURRENT_INPUTS; i++)
+        if (node->in[i] >= 0) in[i] = mo_tensor_value(g->tensors[node->in[i]]);
+    const int r = strcmp(node->domain, "moire") ? MO_RECURRENT_R : MO_RECURRENT_W;
+    if (in[MO_RECURRENT_X].shape.rank != 3 || in[r].shape.rank != 3) return false;
+    return !mo_recurrent_describe(&ctx, out);
+}
+
+bool mo_recurrent_is_fused(const struct mo_recurrent *l) {
+    bool all = true;
+    for (int i = 0; i < l->directions * l->acts; i++)
+        all = all && l->act[i / l->acts][i % l->acts].fused != MO_ACT_NONE;
+    return all;
 }
 
 /* State tensors are [directions][batch][hidden], batch first with layout 1. */
@@ -220,14 +183,16 @@ static struct mo_shape state_shape(const struct mo_recurrent *l) {
 
 static int check_shapes(const struct mo_op_ctx *ctx, const struct mo_recurrent *l) {
     int64_t rows = l->gates * l->hidden;
-    struct mo_shape state = state_shape(l);
+    struct mo_shape state = state_shape(l), inputs = {.rank = 3, .d = {l->directions, rows, l->in}},
+                    products = ctx->in[MO_RECURRENT_X].shape;
+    products.d[2] = l->directions * rows;
     const struct {
         int input;
         struct mo_shape shape;
     } wanted[] = {
-        {MO_RECURRENT_W, {.rank = 3, .d = {l->directions, rows, l->in}}},
-        {MO_RECURRENT_R, {.rank = 3, .d = {l->directions, rows, l->hidden}}},
-        {MO_RECURRENT_BIAS, {.rank = 2, .d = {l->directions, 2 * rows}}},
+        {l->stepped ? MO_RECURRENT_X : MO_RECURRENT_W, l->stepped ? products : inputs},
+        {l->r, {.rank = 3, .d = {l->directions, rows, l->hidden}}},
+        {MO_RECURRENT_BIAS, {.rank = 2, .d = {l->directions, l->stepped ? l->hidden : 2 * rows}}},
         {MO_RECURRENT_LENGTHS, {.rank = 1, .d = {l->batch}}},
         {MO_RECURRENT_INITIAL_H, state},
         {MO_RECURRENT_INITIAL_C, state},
@@ -247,7 +212,8 @@ static int check_shapes(const struct mo_op_ctx *ctx, const struct mo_recurrent *
 static int infer_recurrent(const struct mo_op_ctx *ctx) {
     struct mo_recurrent l = {0};
     int rc = MOIRE_OK;
-    for (int i = MO_RECURRENT_X; i <= MO_RECURRENT_R; i++)
+    const int r = strcmp(ctx->node->domain, "moire") ? MO_RECURRENT_R : MO_RECURRENT_W;
+    for (int i = MO_RECURRENT_X; i <= r; i++)
         if ((rc = mo_check_type(ctx, i, MO_FLOATS)) || (rc = mo_check_rank(ctx, i, 3, 3))) return rc;
     for (int i = MO_RECURRENT_W; i < ctx->n_in; i++) {
         if (!mo_given(ctx, i)) continue;
@@ -275,9 +241,11 @@ static void load_transposed(const struct mo_value *v, int64_t at, int64_t rows, 
 static void load_weights(const struct mo_op_ctx *ctx, const struct mo_recurrent *l, int d, struct work *k) {
     int64_t rows = l->gates * l->hidden;
     k->act = l->act[d];
-    load_transposed(&ctx->in[MO_RECURRENT_W], d * rows * l->in, rows, l->in, k->w);
-    load_transposed(&ctx->in[MO_RECURRENT_R], d * rows * l->hidden, rows, l->hidden, k->r);
-    if (mo_given(ctx, MO_RECURRENT_BIAS)) {
+    if (!l->stepped) load_transposed(&ctx->in[MO_RECURRENT_W], d * rows * l->in, rows, l->in, k->w);
+    load_transposed(&ctx->in[l->r], d * rows * l->hidden, rows, l->hidden, k->r);
+    if (mo_given(ctx, MO_RECURRENT_BIAS) && l->stepped) {
+        mo_load_span(&ctx->in[MO_RECURRENT_BIAS], d * l->hidden, 1, l->hidden, k->r_bias + rows - l->hidden);
+    } else if (mo_given(ctx, MO_RECURRENT_BIAS)) {
         mo_load_span(&ctx->in[MO_RECURRENT_BIAS], d * 2 * rows, 1, rows, k->w_bias);
         mo_load_span(&ctx->in[MO_RECURRENT_BIAS], (d * 2 + 1) * rows, 1, rows, k->r_bias);
     }
@@ -307,11 +275,15 @@ static void run_sequence(const struct mo_op_ctx *ctx, const struct mo_recurrent 
     }
     for (int64_t s = 0; s < length; s++) {
         int64_t t = d == 1 || l->reverse ? length - 1 - s : s;
-        mo_load_span(&ctx->in[MO_RECURRENT_X], (l->batch_first ? b * l->seq + t : t * l->batch + b) * l->in,
-                     1, l->in, k->x);
+        int64_t row = l->batch_first ? b * l->seq + t : t * l->batch + b;
         memcpy(k->from_x, k->w_bias, (size_t)rows * sizeof *k->from_x);
         memcpy(k->from_h, k->r_bias, (size_t)rows * sizeof *k->from_h);
-        add_product(k->from_x, k->x, l->in, k->w, rows, rows);
+        if (l->stepped) {
+            mo_load_span(&ctx->in[MO_RECURRENT_X], (row * l->directions + d) * rows, 1, rows, k->from_x);
+        } else {
+            mo_load_span(&ctx->in[MO_RECURRENT_X], row * l->in, 1, l->in, k->x);
+            add_product(k->from_x, k->x, l->in, k->w, rows, rows);
+        }
         add_product(k->from_h, k->h, l->hidden, k->r, rows, rows);
         cells[l->cell].step(l, k);
         if (mo_wanted(ctx, MO_RECURRENT_Y))
@@ -322,14 +294,19 @@ static void run_sequence(const struct mo_op_ctx *ctx, const struct mo_recurrent 
             mo_store_span(&ctx->out[MO_RECURRENT_Y_H + i], at, 1, l->hidden, states[i]);
 }
 
+int mo_recurrent_check_length(const struct mo_op_ctx *ctx, int64_t length, int64_t most, int64_t b) {
+    if (length >= 0 && length <= most) return MOIRE_OK;
+    return mo_op_fail(ctx, MOIRE_EINVAL, "length %lld of sequence %lld is out of range", (long long)length,
+                      (long long)b);
+}
+
 static int run_direction(const struct mo_op_ctx *ctx, const struct mo_recurrent *l, struct work *k, int d) {
     load_weights(ctx, l, d, k);
     for (int64_t b = 0; b < l->batch; b++) {
         int64_t length =
             mo_given(ctx, MO_RECURRENT_LENGTHS) ? mo_load_int(&ctx->in[MO_RECURRENT_LENGTHS], b) : l->seq;
-        if (length < 0 || length > l->seq)
-            return mo_op_fail(ctx, MOIRE_EINVAL, "length %lld of sequence %lld is out of range",
-                              (long long)length, (long long)b);
+        int rc = mo_recurrent_check_length(ctx, length, l->seq, b);
+        if (rc) return rc;
         run_sequence(ctx, l, k, d, b, length);
     }
     return MOIRE_OK;
@@ -376,5 +353,8 @@ const struct mo_op mo_ops_recurrent[] = {
     {"RNN", "", 7, 3, 6, 0, 2, infer_recurrent, run_recurrent, 0},
     {"GRU", "", 7, 3, 6, 0, 2, infer_recurrent, run_recurrent, 0},
     {"LSTM", "", 7, 3, 8, 0, 3, infer_recurrent, run_recurrent, 0},
+    {"RNN", "moire", 1, 2, 6, 0, 2, infer_recurrent, run_recurrent, 0},
+    {"GRU", "moire", 1, 2, 6, 0, 2, infer_recurrent, run_recurrent, 0},
+    {"LSTM", "moire", 1, 2, 8, 0, 3, infer_recurrent, run_recurrent, 0},
     {0},
 };

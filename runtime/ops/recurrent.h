@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * recurrent.h - what RNN, GRU and LSTM read, for whoever runs them: the reference, and programs for GPUs.
+ * recurrent.h - what RNN, GRU and LSTM read, for whoever runs them: the reference, the binder of their
+ * kernel, and programs for GPUs.
  *
  * Gates lie as in the operators' weights: RNN one; GRU update, reset, hidden; LSTM input, output, forget,
  * cell. */
@@ -28,10 +29,13 @@ struct mo_recurrent_act {
     double (*f)(double x, double a, double b);
     int parameters; /* how many of a, b it takes from the attributes */
     double a, b;
+    enum mo_act fused; /* the same among those of fused epilogues; MO_ACT_NONE: it is none of them */
 };
 
 struct mo_recurrent {
     enum mo_cell cell;
+    bool stepped;    /* of domain "moire": X has the products with W and the biases */
+    int r;           /* which input R is */
     int gates, acts; /* activations of a direction */
     int64_t seq, batch, in, hidden;
     int directions;
@@ -42,4 +46,12 @@ struct mo_recurrent {
 
 /* Reads attributes and shapes of a node whose x and R have their ranks; 0 or an error. */
 int mo_recurrent_describe(const struct mo_op_ctx *ctx, struct mo_recurrent *out);
+/* The same of a node of a graph; false where shapes are not known or attributes are wrong. */
+bool mo_recurrent_of(const struct mo_graph *g, const struct mo_node *node, struct mo_recurrent *out);
+/* The length of sequence b is none below 0 or beyond `most`; 0 or an error. */
+int mo_recurrent_check_length(const struct mo_op_ctx *ctx, int64_t length, int64_t most, int64_t b);
+/* Every activation has its `fused`. */
+bool mo_recurrent_is_fused(const struct mo_recurrent *l);
+/* NULL: none has this name. */
+const struct mo_recurrent_act *mo_recurrent_act_of(const char *name);
 #endif

@@ -66,12 +66,13 @@ static int64_t attention_macs(const struct mo_graph *graph, const struct mo_node
     return mo_cost_times(w.keys, (w.depth + w.width) / w.width);
 }
 
-/* All directions: every step of every sequence meets all weights W and R once. */
+/* All directions: every step of every sequence meets all weights W and R once.  In domain "moire" R is where
+ * W was, and the products with W are another layer. */
 static int64_t recurrent_macs(const struct mo_graph *graph, const struct mo_node *node) {
     const struct mo_tensor *x = mo_node_in(graph, node, 0), *w = mo_node_in(graph, node, 1),
                            *r = mo_node_in(graph, node, 2);
-    if (!x || !w || !r) return 0;
-    int64_t each = mo_cost_elements(w) + mo_cost_elements(r);
+    if (!x || !w) return 0;
+    int64_t each = mo_cost_elements(w) + (r ? mo_cost_elements(r) : 0);
     return mo_cost_times(mo_cost_times(dim(x, 0), dim(x, 1)), each);
 }
 
