@@ -4,7 +4,7 @@
 
 extern const struct mo_family mo_family_conv_direct, mo_family_conv_pointwise, mo_family_conv_depthwise,
     mo_family_conv_first, mo_family_conv_grouped, mo_family_frames, mo_family_qconv, mo_family_qmean,
-    mo_family_qattention, mo_family_matrix;
+    mo_family_qattention, mo_family_matrix, mo_family_recurrent;
 
 /* clang-format off */ /* a line a row */
 static const struct mo_family *const families[] = {
@@ -12,6 +12,7 @@ static const struct mo_family *const families[] = {
     &mo_family_gemm,
     &mo_family_matmul,
     &mo_family_attention,
+    &mo_family_recurrent,
     &mo_family_unary,
     &mo_family_affine,
     &mo_family_fused,

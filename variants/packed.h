@@ -33,8 +33,9 @@ struct mo_packed_places {
     int node, turn; /* of the latest request */
 };
 
-/* Forms of packed weights beside enum mo_packing. */
-enum { MO_FORM_DECONV = 1000 };
+/* Forms of packed weights beside enum mo_packing.  Of recurrences: [direction][gate][hidden/16][hidden][16].
+ */
+enum { MO_FORM_DECONV = 1000, MO_FORM_RECURRENT };
 /* Memory for `bytes` of packed weights of a node, which are made of its input 1 by `packing` (or a form of
  * the above), its attributes and nothing else; 64-byte aligned.  *filled: the contents are there and must not
  * be written.  Otherwise zeroed memory, for the caller to fill; NULL: out of memory, or mo_packed_lacks(). */

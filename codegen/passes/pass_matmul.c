@@ -6,11 +6,8 @@
 #include <string.h>
 #include "codegen/passes/passes.h"
 
-/* alpha * op(B) as a new constant [K,N]; B itself when nothing changes. */
-static struct mo_tensor *right_operand(struct mo_graph *g, const struct mo_tensor *b, bool transposed,
-                                       float alpha) {
-    if (!transposed && alpha == 1) return g->tensors[b->id];
-    int64_t k = b->shape.d[transposed], n = b->shape.d[!transposed];
+struct mo_tensor *mo_right_operand(struct mo_graph *g, const struct mo_tensor *b, int64_t k, int64_t n,
+                                   bool transposed, float alpha) {
     const float how[2] = {transposed, alpha};
     struct mo_tensor *out = mo_derive_constant(g, b, b->name, &(struct mo_shape){.rank = 2, .d = {k, n}},
                                                mo_content_of("right", &b->content, 1, how, sizeof how));
@@ -25,6 +22,13 @@ static struct mo_tensor *right_operand(struct mo_graph *g, const struct mo_tenso
                 to[i * n + j] = alpha * from[transposed ? j * k + i : i * n + j];
     }
     return out;
+}
+
+/* alpha * op(B) as a new constant [K,N]; B itself when nothing changes. */
+static struct mo_tensor *right_operand(struct mo_graph *g, const struct mo_tensor *b, bool transposed,
+                                       float alpha) {
+    if (!transposed && alpha == 1) return g->tensors[b->id];
+    return mo_right_operand(g, b, b->shape.d[transposed], b->shape.d[!transposed], transposed, alpha);
 }
 
 /* beta * C as a constant [N]; false when C is no row. */

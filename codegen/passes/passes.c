@@ -36,6 +36,7 @@ static const struct pass {
     {"excite", mo_pass_excite, ALWAYS},
     {"own quantizers", mo_pass_own_quantizers, SMALL},
     {"pointwise", mo_pass_pointwise, ALWAYS},
+    {"recurrent", mo_pass_recurrent, LAYOUT},
     {"layout", mo_pass_layout, LAYOUT},
     {"view", mo_pass_view, LAYOUT},
     {"concat", mo_pass_concat, LAYOUT},

@@ -10,6 +10,8 @@
  *   Activation  y = act(x), act in node->fuse.  Every activation that was not fused becomes this.
  *   Attention   softmax(scale Q K^T + mask) V; heads before or behind the rows (runtime/ops/attention.c).
  *   QAttention  the same of 8-bit numbers, with its conversions (runtime/ops/attention.c).
+ *   RNN, GRU, LSTM  the operators of ONNX behind the product of their inputs (runtime/ops/recurrent.c);
+ *               Lengths checks what they are told of sequences.
  *   Fused       a tree of pointwise operators (runtime/ops/fused.h).
  *   QConv       a convolution of 8-bit numbers with its conversions (runtime/ops/qconv.h).
  *   Frames      windows over the frames of clips (runtime/ops/frames.h).
@@ -59,6 +61,9 @@ mo_pass_fn mo_pass_attention;
 mo_pass_fn mo_pass_gate;
 /* pass_matmul.c: Gemm and MatMul become moire.MatMul. */
 mo_pass_fn mo_pass_matmul;
+/* alpha * op(B) as a new constant [k,n], of a constant that holds so many numbers. */
+struct mo_tensor *mo_right_operand(struct mo_graph *g, const struct mo_tensor *b, int64_t k, int64_t n,
+                                   bool transposed, float alpha);
 /* pass_affine.c: batch-norm and per-channel scale and shift go into weights and bias. */
 mo_pass_fn mo_pass_affine;
 /* pass_activation.c: every form of an activation becomes moire.Activation. */
@@ -79,6 +84,8 @@ mo_pass_fn mo_pass_own_quantizers;
 mo_pass_fn mo_pass_pointwise;
 /* Whether the node can be part of one. */
 bool mo_is_pointwise(const struct mo_graph *g, const struct mo_node *node);
+/* pass_recurrent.c: RNN, GRU and LSTM become a moire.MatMul and the recurrence behind it. */
+mo_pass_fn mo_pass_recurrent;
 /* pass_layout.c: which tensors are MO_C16, and the Reorders between. */
 mo_pass_fn mo_pass_layout;
 /* pass_alias.c: views share storage with their input; concat inputs lie in the output. */

@@ -6,6 +6,7 @@
 #include "runtime/ops/attention.h"
 #include "runtime/ops/frames.h"
 #include "runtime/ops/fused.h"
+#include "runtime/ops/recurrent.h"
 #include "variants/requant.h"
 #include "variants/tiles.h"
 #include "variants/winograd_matrices.h"
@@ -72,6 +73,25 @@ struct mo_attention_bytes_params {
     int q_zero, k_zero, v_zero, scores_zero, weights_zero, y_zero;
     bool rounds;                       /* scores are rounded to 8 bits */
     float to_scores, to_weights, to_y; /* factors from sums, and from what the softmax gives */
+};
+
+/* recurrent: the steps of moire.RNN, GRU and LSTM (runtime/ops/recurrent.h), R packed as MO_FORM_RECURRENT.
+ * What is constant of lengths, first states, peepholes and bias is here, as the arguments do not have it; the
+ * rest of lengths and first states is in the arguments.  unit = (direction, piece of the batch). */
+struct mo_recurrent_params {
+    enum mo_cell cell;
+    int gates, directions;
+    bool before_reset, input_forget;
+    bool backward[MO_RECURRENT_DIRECTIONS];
+    float clip;                                  /* INFINITY: none */
+    int64_t seq, batch, hidden, padded;          /* padded: to whole vectors of 16 */
+    int64_t pieces, most;                        /* pieces of the batch, sequences of the largest */
+    int64_t x_step, x_row, y_step, y_row, y_way; /* from step to step, sequence to sequence, ... */
+    int64_t state_row, state_way;                /* ... and direction to direction */
+    struct mo_fuse act[MO_RECURRENT_DIRECTIONS][MO_RECURRENT_ACTS];
+    const int32_t *lengths;
+    const float *first[2];    /* h, c */
+    const float *peep, *bias; /* [direction][3][hidden], [direction][hidden]; NULL: none */
 };
 
 /* Elementwise functions beyond the fused activations, numbered after them. */

@@ -16,6 +16,7 @@
     X(matmul)                                                                                                \
     X(attention)                                                                                             \
     X(attention_halves)                                                                                      \
+    X(recurrent)                                                                                             \
     X(unary)                                                                                                 \
     X(fused)                                                                                                 \
     X(binary)                                                                                                \

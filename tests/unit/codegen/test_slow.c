@@ -31,10 +31,11 @@ static void conv3d(struct ob *b) {
     ob_output(b, "y");
 }
 
+/* No kernel takes weights that a query brings. */
 static void bilstm(struct ob *b) {
     ob_input(b, "x", MOIRE_F32, "16,1,32");
+    ob_input(b, "r", MOIRE_F32, "2,128,32");
     ob_random(b, "w", "2,128,32");
-    ob_random(b, "r", "2,128,32");
     ob_random(b, "v", "32,8");
     ob_node(b, "LSTM", "x w r", "h");
     ob_int(b, "hidden_size", 32);

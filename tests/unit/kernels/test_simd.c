@@ -37,6 +37,23 @@ static const struct layer_case products[] = {
      "order:v=1,1,1,1 heads:i=2 first:v=0,2,4 fill:f=-1", LAYER_PLAIN, 0},
 };
 
+/* X has the products of the inputs; R, nothing, a GRU's bias, lengths, first states, peepholes. */
+static const struct layer_case recurrences[] = {
+    {"LSTM", "moire", 1, "5x1x80 c1x80x20", "", LAYER_PLAIN, 3},
+    {"LSTM", "moire", 1, "5x7x264 c2x132x33 - - - 2x7x33 2x7x33 c2x99",
+     "direction:s=bidirectional clip:f=0.7", LAYER_PLAIN, 3},
+    {"LSTM", "moire", 1, "3x6x64 c1x64x16 - - - c1x6x16 1x6x16", "direction:s=reverse input_forget:i=1",
+     LAYER_PLAIN, 2},
+    {"LSTM", "moire", 1, "4x6x160 c2x80x20 - - - 4x2x20 c4x2x20 c2x60",
+     "direction:s=bidirectional layout:i=1", LAYER_PLAIN, 3},
+    {"GRU", "moire", 1, "4x2x63 c1x63x21 - c1x21", "linear_before_reset:i=1", LAYER_PLAIN, 2},
+    {"GRU", "moire", 1, "4x5x102 c2x51x17 - - - 2x5x17", "direction:s=bidirectional", LAYER_PLAIN, 2},
+    {"GRU", "moire", 1, "3x17x48 c1x48x16", "", LAYER_PLAIN, 1},
+    {"GRU", "moire", 1, "2x15x1056 c1x1056x352", "", LAYER_PLAIN, 1}, /* more than a private cache has */
+    {"RNN", "moire", 1, "4x1x40 c1x40x40", "", LAYER_PLAIN, 2},
+    {"RNN", "moire", 1, "2x19x14 c2x7x7 - - - 2x19x7", "direction:s=bidirectional", LAYER_PLAIN, 1},
+};
+
 static const struct layer_case elementwise[] = {
     {"Relu", "", 13, "2x19x5x3", "", LAYER_C16, 0},
     {"Sigmoid", "", 13, "3x5000", "", LAYER_PLAIN, 0},
@@ -203,6 +220,8 @@ static const struct layer_case special[] = {
     {"ReduceMin", "", 13, "4x6x50", "axes:v=1", LAYER_PLAIN, 0},
     {"Transpose", "", 13, "33x47", "", LAYER_PLAIN, 0},
     {"Concat", "", 13, "2x24x5x7 2x24x5x7", "axis:i=1", LAYER_C16, 0},
+    {"LSTM", "moire", 1, "5x2x76 c1x76x19", "", LAYER_PLAIN, 1},
+    {"GRU", "moire", 1, "5x2x57 c1x57x19", "clip:f=3", LAYER_PLAIN, 1},
 };
 
 static void special_values_match(void **state) {
@@ -234,6 +253,7 @@ static void check(const struct layer_case *cases, size_t n) {
 
 enum {
     N_PRODUCTS = sizeof products / sizeof *products,
+    N_RECURRENCES = sizeof recurrences / sizeof *recurrences,
     N_ELEMENTWISE = sizeof elementwise / sizeof *elementwise,
     N_BINARIES = sizeof binaries / sizeof *binaries,
     N_POOLS = sizeof pools / sizeof *pools,
@@ -245,6 +265,10 @@ enum {
 static void products_match(void **state) {
     (void)state;
     check(products, N_PRODUCTS);
+}
+static void recurrences_match(void **state) {
+    (void)state;
+    check(recurrences, N_RECURRENCES);
 }
 static void elementwise_match(void **state) {
     (void)state;
@@ -273,10 +297,11 @@ static void images_match(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(products_match), cmocka_unit_test(elementwise_match),
-        cmocka_unit_test(binaries_match), cmocka_unit_test(pools_match),
-        cmocka_unit_test(rows_match),     cmocka_unit_test(moves_match),
-        cmocka_unit_test(images_match),   cmocka_unit_test(special_values_match),
+        cmocka_unit_test(products_match),       cmocka_unit_test(recurrences_match),
+        cmocka_unit_test(elementwise_match),    cmocka_unit_test(binaries_match),
+        cmocka_unit_test(pools_match),          cmocka_unit_test(rows_match),
+        cmocka_unit_test(moves_match),          cmocka_unit_test(images_match),
+        cmocka_unit_test(special_values_match),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

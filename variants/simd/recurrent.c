@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * recurrent.c - the steps of RNN, GRU and LSTM, for some sequences of a batch in one direction.
+ *
+ * A step has one row of sums a sequence, gate after gate, each padded to whole panels.  It starts from the
+ * inputs' products, and the tile of matrix products adds h times R, whose panels stream by once a step for
+ * all sequences.  Gates and next states are loops over rows that lie in the first cache.  A sequence that has
+ * ended keeps its states; its sums are still made, and nobody reads them. */
+#include "variants/simd/gemm.h"
+#include "variants/simd/math.h"
+#include "variants/simd/params.h"
+#include "variants/simd/simd.h"
+
+struct piece {
+    const struct mo_recurrent_params *p;
+    const struct mo_fuse *act;
+    bool backward;
+    int64_t rows, blocks;               /* sequences, and tiles of them */
+    const float *x, *weights;           /* of the first sequence; of the direction */
+    const int32_t *lengths;             /* NULL: all steps */
+    const float *peep, *bias;           /* of the direction, or NULL */
+    float *h, *c, *gated, *sums, *tall; /* by sequence; tall: h or gated as tiles read them */
+};
+
+static int64_t length_of(const struct piece *w, int64_t row) {
+    return w->lengths ? w->lengths[row] : w->p->seq;
+}
+
+/* The time of a step of a sequence that has one. */
+static int64_t time_of(const struct piece *w, int64_t row, int64_t step) {
+    return w->backward ? length_of(w, row) - 1 - step : step;
+}
+
+static const float *products_of(const struct piece *w, int64_t row, int64_t step) {
+    return w->x + row * w->p->x_row + time_of(w, row, step) * w->p->x_step;
+}
+
+static float *sums_of(const struct piece *w, int64_t row, int gate) {
+    return w->sums + (row * w->p->gates + gate) * w->p->padded;
+}
+
+/* What sums of a step start from. */
+static void begin_sums(const struct piece *w, int64_t row, int64_t step) {
+    const struct mo_recurrent_params *p = w->p;
+    const float *from = products_of(w, row, step);
+    const size_t bytes = (size_t)p->hidden * sizeof *from;
+    for (int gate = 0; gate < p->gates; gate++)
+        memcpy(sums_of(w, row, gate), from + gate * p->hidden, bytes);
+    if (p->cell != MO_CELL_GRU || !p->before_reset) return;
+    if (w->bias)
+        memcpy(sums_of(w, row, 2), w->bias, bytes);
+    else
+        memset(sums_of(w, row, 2), 0, bytes);
+}
+
+/* Sums of gates [first, last) += states by R. */
+static void multiply(const struct piece *w, const float *states, int first, int last) {
+    const struct mo_recurrent_params *p = w->p;
+    const int64_t panels = (last - first) * p->padded / 16, n = p->hidden;
+    int64_t top;
+    const int tallest = tile_block(w->rows, w->blocks, w->blocks - 1, &top);
+    for (int64_t i = 0; w->rows > 1 && i < w->blocks; i++) {
+        const int rows = tile_block(w->rows, w->blocks, i, &top);
+        tile_pack(states + top * p->padded, p->padded, 1, rows, n, w->tall + top * n);
+    }
+    int wide;
+    for (int64_t at = 0; at < panels; at += wide) {
+        wide = tile_width(tallest, panels - at);
+        for (int64_t i = 0; i < w->blocks; i++) {
+            const int rows = tile_block(w->rows, w->blocks, i, &top);
+            const struct gemm_tile t = {.a = w->rows > 1 ? w->tall + top * n : states,
+                                        .b = w->weights + (first * p->padded / 16 + at) * n * 16,
+                                        .ldb = 16,
+                                        .panel = n * 16,
+                                        .c = sums_of(w, top, first) + at * 16,
+                                        .ldc = p->gates * p->padded,
+                                        .k_count = n};
+            tile_run(&t, rows, wide);
+        }
+    }
+}
+
+/* v = act(v), of clipped numbers. */
+static void activate(const struct piece *w, int act, float *v) {
+    const float most_of = w->p->clip;
+    const int64_t n = w->p->hidden;
+    for (int64_t i = 0; most_of < INFINITY && i < n; i++) {
+        const float low = v[i] < -most_of ? -most_of : v[i];
+        v[i] = low > most_of ? most_of : low;
+    }
+    activate_row(w->act[act].act, w->act[act].a, w->act[act].b, v, v, n);
+}
+
+/* v += a b */
+static void add_times(float *v, const float *a, const float *b, int64_t n) {
+    for (int64_t i = 0; i < n; i++)
+        v[i] += a[i] * b[i];
+}
+
+static void finish_rnn(const struct piece *w, int64_t row, int64_t step) {
+    float *sums = sums_of(w, row, 0);
+    (void)step;
+    activate(w, 0, sums);
+    memcpy(w->h + row * w->p->padded, sums, (size_t)w->p->hidden * sizeof *sums);
+}
+
+static void finish_lstm(const struct piece *w, int64_t row, int64_t step) {
+    const struct mo_recurrent_params *p = w->p;
+    const int64_t n = p->hidden;
+    float *in = sums_of(w, row, 0), *out = sums_of(w, row, 1), *forget = sums_of(w, row, 2),
+          *next = sums_of(w, row, 3), *h = w->h + row * p->padded, *c = w->c + row * p->padded;
+    (void)step;
+    if (w->peep) {
+        add_times(in, w->peep, c, n);
+        add_times(forget, w->peep + 2 * n, c, n);
+    }
+    activate(w, 0, in);
+    activate(w, 1, next);
+    if (p->input_forget) {
+        for (int64_t i = 0; i < n; i++)
+            forget[i] = 1 - in[i];
+    } else {
+        activate(w, 0, forget);
+    }
+    for (int64_t i = 0; i < n; i++)
+        c[i] = forget[i] * c[i] + in[i] * next[i];
+    if (w->peep) add_times(out, w->peep + n, c, n);
+    activate(w, 0, out);
+    activate_row(w->act[2].act, w->act[2].a, w->act[2].b, c, h, n);
+    for (int64_t i = 0; i < n; i++)
+        h[i] *= out[i];
+}
+
+/* Both gates, and the states that the reset gate lets through where that comes before the product. */
+static void begin_gru(const struct piece *w, int64_t row) {
+    const struct mo_recurrent_params *p = w->p;
+    float *reset = sums_of(w, row, 1), *gated = w->gated + row * p->padded;
+    const float *h = w->h + row * p->padded;
+    activate(w, 0, sums_of(w, row, 0));
+    activate(w, 0, reset);
+    for (int64_t i = 0; !p->before_reset && i < p->hidden; i++)
+        gated[i] = reset[i] * h[i];
+}
+
+static void finish_gru(const struct piece *w, int64_t row, int64_t step) {
+    const struct mo_recurrent_params *p = w->p;
+    const int64_t n = p->hidden;
+    const float *update = sums_of(w, row, 0), *reset = sums_of(w, row, 1),
+                *from = products_of(w, row, step) + 2 * n;
+    float *next = sums_of(w, row, 2), *h = w->h + row * p->padded;
+    if (p->before_reset) {
+        begin_gru(w, row);
+        for (int64_t i = 0; i < n; i++)
+            next[i] = from[i] + reset[i] * next[i];
+    }
+    activate(w, 1, next);
+    for (int64_t i = 0; i < n; i++)
+        h[i] = (1 - update[i]) * next[i] + update[i] * h[i];
+}
+
+static void run_step(const struct piece *w, int64_t step, float *y) {
+    static void (*const finish[])(const struct piece *, int64_t, int64_t) = {
+        [MO_CELL_RNN] = finish_rnn, [MO_CELL_GRU] = finish_gru, [MO_CELL_LSTM] = finish_lstm};
+    const struct mo_recurrent_params *p = w->p;
+    const bool twice = p->cell == MO_CELL_GRU && !p->before_reset;
+    for (int64_t row = 0; row < w->rows; row++)
+        if (step < length_of(w, row)) begin_sums(w, row, step);
+    multiply(w, w->h, 0, twice ? 2 : p->gates);
+    for (int64_t row = 0; twice && row < w->rows; row++)
+        if (step < length_of(w, row)) begin_gru(w, row);
+    if (twice) multiply(w, w->gated, 2, 3);
+    for (int64_t row = 0; row < w->rows; row++) {
+        if (step >= length_of(w, row)) continue;
+        finish[p->cell](w, row, step);
+        if (y)
+            memcpy(y + row * p->y_row + time_of(w, row, step) * p->y_step, w->h + row * p->padded,
+                   (size_t)p->hidden * sizeof *y);
+    }
+}
+
+static void load_states(const struct piece *w, const float *from, float *to) {
+    const struct mo_recurrent_params *p = w->p;
+    for (int64_t row = 0; row < w->rows; row++) {
+        memset(to + row * p->padded, 0, (size_t)p->padded * sizeof *to);
+        if (from) memcpy(to + row * p->padded, from + row * p->state_row, (size_t)p->hidden * sizeof *to);
+    }
+}
+
+static void store_states(const struct piece *w, const float *from, float *to) {
+    const struct mo_recurrent_params *p = w->p;
+    for (int64_t row = 0; to && row < w->rows; row++)
+        memcpy(to + row * p->state_row, from + row * p->padded, (size_t)p->hidden * sizeof *to);
+}
+
+/* All steps; results beyond the end of a sequence are 0. */
+static void run_piece(const struct piece *w, float *y) {
+    const struct mo_recurrent_params *p = w->p;
+    int64_t longest = 0;
+    for (int64_t row = 0; row < w->rows; row++) {
+        longest = length_of(w, row) > longest ? length_of(w, row) : longest;
+        for (int64_t t = length_of(w, row); y && t < p->seq; t++)
+            memset(y + row * p->y_row + t * p->y_step, 0, (size_t)p->hidden * sizeof *y);
+    }
+    for (int64_t step = 0; step < longest; step++)
+        run_step(w, step, y);
+}
+
+void MO_SIMD(recurrent)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
+    const struct mo_recurrent_params *p = args->params;
+    const int64_t rows = p->gates * p->hidden, side = p->most * p->padded;
+    for (int64_t unit = begin; unit < end; unit++) {
+        const int64_t way = unit / p->pieces, top = p->batch * (unit % p->pieces) / p->pieces;
+        const int64_t at = way * p->state_way + top * p->state_row;
+        struct piece w = {.p = p, .act = p->act[way], .backward = p->backward[way]};
+        w.rows = p->batch * (unit % p->pieces + 1) / p->pieces - top;
+        w.blocks = (w.rows + TILE_ROWS - 1) / TILE_ROWS;
+        w.x = (const float *)args->in[MO_RECURRENT_X] + top * p->x_row + way * rows;
+        w.weights = (const float *)args->weights + way * p->gates * p->padded * p->hidden;
+        w.peep = p->peep ? p->peep + way * 3 * p->hidden : NULL;
+        w.bias = p->bias ? p->bias + way * p->hidden : NULL;
+        const int32_t *lengths = p->lengths ? p->lengths : args->in[MO_RECURRENT_LENGTHS];
+        w.lengths = lengths ? lengths + top : NULL;
+        w.h = scratch;
+        w.c = w.h + side;
+        w.gated = w.c + side;
+        w.sums = w.gated + side;
+        w.tall = w.sums + side * p->gates;
+        memset(w.gated, 0, (size_t)(side * (p->gates + 1)) * sizeof *w.gated);
+        float *states[] = {w.h, w.c};
+        for (int i = 0; i < 2; i++) {
+            const float *first = p->first[i] ? p->first[i] : args->in[MO_RECURRENT_INITIAL_H + i];
+            load_states(&w, first ? first + at : NULL, states[i]);
+        }
+        float *y = args->out[MO_RECURRENT_Y];
+        run_piece(&w, y ? y + way * p->y_way + top * p->y_row : NULL);
+        for (int i = 0; i < 2; i++) {
+            float *last = args->out[MO_RECURRENT_Y_H + i];
+            store_states(&w, states[i], last ? last + at : NULL);
+        }
+    }
+}
