@@ -6,6 +6,7 @@
 #include "codegen/prepare.h"
 #include "runtime/graph/content.h"
 #include "runtime/graph/copy.h"
+#include "runtime/ops/recurrent.h"
 
 /* Constants below ELIDED_FROM are copied, larger ones that are not elided move. */
 enum { ELIDED_FROM = 4096, MOVED_FROM = 32 << 10, LEAST_HOLLOW = 128 << 10 };
@@ -31,10 +32,13 @@ const struct mo_graph *mo_imported_graph(const struct mo_imported *m) {
 
 /* --- which constants are weights ------------------------------------------------------------------------ */
 
-/* Kernels pack input 1 of these, and passes only scale, turn and join it. */
-static bool packs(const struct mo_node *node, int rank) {
+/* Kernels pack input k of these, and passes only scale, turn and join it. */
+static bool packs(const struct mo_node *node, int k, int rank) {
     const char *op = node->op_type;
     if (*node->domain) return false;
+    if (!strcmp(op, "LSTM") || !strcmp(op, "GRU") || !strcmp(op, "RNN"))
+        return (k == MO_RECURRENT_W || k == MO_RECURRENT_R) && rank == 3 && mo_recurrent_is_fused(node);
+    if (k != 1) return false;
     if (!strcmp(op, "Conv") || !strcmp(op, "ConvTranspose")) return rank == 4;
     return (!strcmp(op, "MatMul") || !strcmp(op, "Gemm")) && rank == 2;
 }
@@ -47,7 +51,7 @@ static int number_weights(struct mo_graph *g, moire_error *err) {
         const struct mo_node *node = g->nodes[i];
         for (int k = 0; k < node->n_in; k++)
             if (node->in[k] >= 0)
-                use[node->in[k]] |= k == 1 && packs(node, g->tensors[node->in[k]]->shape.rank) ? 1 : 2;
+                use[node->in[k]] |= packs(node, k, g->tensors[node->in[k]]->shape.rank) ? 1 : 2;
     }
     for (int i = 0; i < g->n_tensors; i++) {
         struct mo_tensor *t = g->tensors[i];

@@ -2,7 +2,7 @@
  * imported.h - a model as it was imported, before its shapes are bound: kept beside the first plan of the
  * model, so that plans for other shapes need neither the file nor its weights.
  *
- * Weights that only products and convolutions read are *elided* here: they exist packed only, in
+ * Weights that only products, convolutions and recurrences read are *elided* here: they exist packed only, in
  * variants/packed_shared.h, and every tensor that is made of them by a pass has a number that tells what it
  * would hold (runtime/graph/content.h).  All other constants are here once, for all plans: graphs that were
  * bound point to them.

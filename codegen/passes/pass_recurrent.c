@@ -36,7 +36,7 @@ static bool fits(const struct mo_graph *g, const struct mo_node *node, struct mo
     if (!is_constant(g, node, MO_RECURRENT_PEEPHOLES, true)) return false;
     for (int i = MO_RECURRENT_INITIAL_H; i <= MO_RECURRENT_INITIAL_C; i++)
         if (mo_node_in(g, node, i) && !mo_is_f32(mo_node_in(g, node, i))) return false;
-    if (!mo_recurrent_of(g, node, l) || !mo_recurrent_is_fused(l) || l->hidden < 1) return false;
+    if (!mo_recurrent_of(g, node, l) || !mo_recurrent_is_fused(node) || l->hidden < 1) return false;
     if (!are_lengths(mo_node_in(g, node, MO_RECURRENT_LENGTHS), l->seq)) return false;
     const int64_t columns = l->directions * l->gates * l->hidden;
     return l->seq * l->batch <= g->env->limits.tensor_bytes / (int64_t)sizeof(float) / columns;

@@ -164,13 +164,6 @@ bool mo_recurrent_of(const struct mo_graph *g, const struct mo_node *node, struc
     return !mo_recurrent_describe(&ctx, out);
 }
 
-bool mo_recurrent_is_fused(const struct mo_recurrent *l) {
-    bool all = true;
-    for (int i = 0; i < l->directions * l->acts; i++)
-        all = all && l->act[i / l->acts][i % l->acts].fused != MO_ACT_NONE;
-    return all;
-}
-
 /* State tensors are [directions][batch][hidden], batch first with layout 1. */
 static struct mo_shape state_shape(const struct mo_recurrent *l) {
     struct mo_shape s = {.rank = 3, .d = {l->directions, l->batch, l->hidden}};

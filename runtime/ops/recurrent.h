@@ -50,8 +50,8 @@ int mo_recurrent_describe(const struct mo_op_ctx *ctx, struct mo_recurrent *out)
 bool mo_recurrent_of(const struct mo_graph *g, const struct mo_node *node, struct mo_recurrent *out);
 /* The length of sequence b is none below 0 or beyond `most`; 0 or an error. */
 int mo_recurrent_check_length(const struct mo_op_ctx *ctx, int64_t length, int64_t most, int64_t b);
-/* Every activation has its `fused`. */
-bool mo_recurrent_is_fused(const struct mo_recurrent *l);
+/* Every activation of the node has its `fused`. */
+bool mo_recurrent_is_fused(const struct mo_node *node);
 /* NULL: none has this name. */
 const struct mo_recurrent_act *mo_recurrent_act_of(const char *name);
 #endif

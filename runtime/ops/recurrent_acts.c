@@ -67,3 +67,13 @@ const struct mo_recurrent_act *mo_recurrent_act_of(const char *name) {
         if (!strcmp(acts[i].name, name)) return &acts[i];
     return NULL;
 }
+
+bool mo_recurrent_is_fused(const struct mo_node *node) {
+    const struct mo_attr *names = mo_attr_find(node, "activations");
+    bool all = !names || names->type == MO_ATTR_STRINGS;
+    for (int i = 0; names && all && i < names->n; i++) {
+        const struct mo_recurrent_act *act = mo_recurrent_act_of(names->strings[i]);
+        all = act && act->fused != MO_ACT_NONE;
+    }
+    return all;
+}

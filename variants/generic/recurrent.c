@@ -6,9 +6,9 @@
 #include "variants/generic/bind.h"
 #include "variants/packed.h"
 
-/* Sequences of a unit: weights that a private cache holds are read fast enough for few; others are worth more
- * rows each time that they are read. */
-enum { FEW = 6, MANY = 14, PRIVATE_BYTES = 1 << 20, SLACK = 16 };
+/* Sequences of a unit; and of the units that a call takes through their steps together, so that weights are
+ * read once for all of them: their sums are to stay in a private cache beside those. */
+enum { PIECE = 4, MOST = 28, SLACK = 16 };
 
 static bool is_constant(const struct mo_tensor *t) {
     return !t || (mo_f32(t) && t->data);
@@ -36,7 +36,7 @@ static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {
         return 0;
     for (int i = MO_RECURRENT_INITIAL_H; i <= MO_RECURRENT_INITIAL_C; i++)
         if (mo_node_in(g, node, i) && !mo_f32(mo_node_in(g, node, i))) return 0;
-    if (!mo_recurrent_of(g, node, &l) || !mo_recurrent_is_fused(&l)) return 0;
+    if (!mo_recurrent_of(g, node, &l) || !mo_recurrent_is_fused(node)) return 0;
     return are_checked(g, mo_node_in(g, node, MO_RECURRENT_LENGTHS), l.seq) ? MO_CAN_PLAIN : 0;
 }
 
@@ -115,9 +115,8 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
                                     .batch = l.batch,
                                     .hidden = l.hidden,
                                     .padded = (l.hidden + 15) / 16 * 16};
-    const int64_t weights = l.gates * p.padded * l.hidden * 4, most = weights > PRIVATE_BYTES ? MANY : FEW;
-    p.pieces = (l.batch + most - 1) / most;
-    p.most = (l.batch + p.pieces - 1) / p.pieces;
+    p.pieces = (l.batch + PIECE - 1) / PIECE;
+    p.most = l.batch < MOST ? l.batch : MOST;
     set_activations(&l, &p);
     set_strides(&l, &p);
     step->weights = pack(binder, node, &l, p.padded);
@@ -129,6 +128,7 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
         !keep(binder, node, MO_RECURRENT_BIAS, (const void **)&p.bias))
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for the constants of node '%s'", node->name);
     step->scratch_bytes = 4 * (p.most * ((l.gates + 3) * p.padded + l.hidden) + SLACK);
+    step->joint = p.pieces > 1;
     return mo_bound(step, mo_simd_of(binder->isa)->recurrent, "recurrent", mo_keep(binder, &p, sizeof p),
                     l.directions * p.pieces, err);
 }

@@ -83,9 +83,9 @@ struct mo_recurrent_params {
     int gates, directions;
     bool before_reset, input_forget;
     bool backward[MO_RECURRENT_DIRECTIONS];
-    float clip;                                  /* INFINITY: none */
-    int64_t seq, batch, hidden, padded;          /* padded: to whole vectors of 16 */
-    int64_t pieces, most;                        /* pieces of the batch, sequences of the largest */
+    float clip;                         /* INFINITY: none */
+    int64_t seq, batch, hidden, padded; /* padded: to whole vectors of 16 */
+    int64_t pieces, most; /* pieces of the batch, sequences that a call takes together at most */
     int64_t x_step, x_row, y_step, y_row, y_way; /* from step to step, sequence to sequence, ... */
     int64_t state_row, state_way;                /* ... and direction to direction */
     struct mo_fuse act[MO_RECURRENT_DIRECTIONS][MO_RECURRENT_ACTS];

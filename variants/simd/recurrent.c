@@ -4,11 +4,13 @@
  * A step has one row of sums a sequence, gate after gate, each padded to whole panels.  It starts from the
  * inputs' products, and the tile of matrix products adds h times R, whose panels stream by once a step for
  * all sequences.  Gates and next states are loops over rows that lie in the first cache.  A sequence that has
- * ended keeps its states; its sums are still made, and nobody reads them. */
+ * ended keeps its states; its sums are still made, and nobody reads them.  Lanes beyond `hidden` hold any
+ * numbers. */
 #include "variants/simd/gemm.h"
 #include "variants/simd/math.h"
 #include "variants/simd/params.h"
 #include "variants/simd/simd.h"
+#include "variants/simd/vec_math.h"
 
 struct piece {
     const struct mo_recurrent_params *p;
@@ -79,15 +81,28 @@ static void multiply(const struct piece *w, const float *states, int first, int 
     }
 }
 
+/* y = act(x) of a whole row, padding included; y may be x. */
+static void activate_to(const struct piece *w, int act, const float *x, float *y) {
+    const struct mo_fuse *fuse = &w->act[act];
+    const int64_t n = w->p->padded;
+    if (fuse->act == MO_ACT_SIGMOID)
+        for (int64_t i = 0; i < n; i += LANES)
+            *(vec *)(y + i) = vec_sigmoid(*(const vec *)(x + i));
+    else if (fuse->act == MO_ACT_TANH)
+        for (int64_t i = 0; i < n; i += LANES)
+            *(vec *)(y + i) = vec_tanh(*(const vec *)(x + i));
+    else
+        activate_row(fuse->act, fuse->a, fuse->b, x, y, n);
+}
+
 /* v = act(v), of clipped numbers. */
 static void activate(const struct piece *w, int act, float *v) {
     const float most_of = w->p->clip;
-    const int64_t n = w->p->hidden;
-    for (int64_t i = 0; most_of < INFINITY && i < n; i++) {
+    for (int64_t i = 0; most_of < INFINITY && i < w->p->padded; i++) {
         const float low = v[i] < -most_of ? -most_of : v[i];
         v[i] = low > most_of ? most_of : low;
     }
-    activate_row(w->act[act].act, w->act[act].a, w->act[act].b, v, v, n);
+    activate_to(w, act, v, v);
 }
 
 /* v += a b */
@@ -116,17 +131,17 @@ static void finish_lstm(const struct piece *w, int64_t row, int64_t step) {
     activate(w, 0, in);
     activate(w, 1, next);
     if (p->input_forget) {
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < p->padded; i++)
             forget[i] = 1 - in[i];
     } else {
         activate(w, 0, forget);
     }
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < p->padded; i++)
         c[i] = forget[i] * c[i] + in[i] * next[i];
     if (w->peep) add_times(out, w->peep + n, c, n);
     activate(w, 0, out);
-    activate_row(w->act[2].act, w->act[2].a, w->act[2].b, c, h, n);
-    for (int64_t i = 0; i < n; i++)
+    activate_to(w, 2, c, h);
+    for (int64_t i = 0; i < p->padded; i++)
         h[i] *= out[i];
 }
 
@@ -137,23 +152,22 @@ static void begin_gru(const struct piece *w, int64_t row) {
     const float *h = w->h + row * p->padded;
     activate(w, 0, sums_of(w, row, 0));
     activate(w, 0, reset);
-    for (int64_t i = 0; !p->before_reset && i < p->hidden; i++)
+    for (int64_t i = 0; !p->before_reset && i < p->padded; i++)
         gated[i] = reset[i] * h[i];
 }
 
 static void finish_gru(const struct piece *w, int64_t row, int64_t step) {
     const struct mo_recurrent_params *p = w->p;
-    const int64_t n = p->hidden;
     const float *update = sums_of(w, row, 0), *reset = sums_of(w, row, 1),
-                *from = products_of(w, row, step) + 2 * n;
+                *from = products_of(w, row, step) + 2 * p->hidden;
     float *next = sums_of(w, row, 2), *h = w->h + row * p->padded;
     if (p->before_reset) {
         begin_gru(w, row);
-        for (int64_t i = 0; i < n; i++)
+        for (int64_t i = 0; i < p->hidden; i++)
             next[i] = from[i] + reset[i] * next[i];
     }
     activate(w, 1, next);
-    for (int64_t i = 0; i < n; i++)
+    for (int64_t i = 0; i < p->padded; i++)
         h[i] = (1 - update[i]) * next[i] + update[i] * h[i];
 }
 
@@ -192,7 +206,7 @@ static void store_states(const struct piece *w, const float *from, float *to) {
 }
 
 /* All steps; results beyond the end of a sequence are 0. */
-static void run_piece(const struct piece *w, float *y) {
+static void run_steps(const struct piece *w, float *y) {
     const struct mo_recurrent_params *p = w->p;
     int64_t longest = 0;
     for (int64_t row = 0; row < w->rows; row++) {
@@ -204,37 +218,59 @@ static void run_piece(const struct piece *w, float *y) {
         run_step(w, step, y);
 }
 
+/* The first sequence of a piece of the batch. */
+static int64_t top_of(const struct mo_recurrent_params *p, int64_t piece) {
+    return p->batch * piece / p->pieces;
+}
+
+/* How many of `n` pieces from `first` on go through their steps together: as many as the scratch has room
+ * for, in shares of about one size. */
+static int64_t together(const struct mo_recurrent_params *p, int64_t first, int64_t n) {
+    const int64_t rows = top_of(p, first + n) - top_of(p, first), shares = (rows + p->most - 1) / p->most;
+    int64_t some = (n + shares - 1) / shares;
+    while (some > 1 && top_of(p, first + some) - top_of(p, first) > p->most)
+        some--;
+    return some;
+}
+
+/* Pieces [first, first + n) in one direction. */
+static void run_pieces(const struct mo_kargs *args, int64_t way, int64_t first, int64_t n, float *scratch) {
+    const struct mo_recurrent_params *p = args->params;
+    const int64_t top = top_of(p, first), at = way * p->state_way + top * p->state_row;
+    struct piece w = {.p = p, .act = p->act[way], .backward = p->backward[way]};
+    w.rows = top_of(p, first + n) - top;
+    w.blocks = (w.rows + TILE_ROWS - 1) / TILE_ROWS;
+    w.x = (const float *)args->in[MO_RECURRENT_X] + top * p->x_row + way * p->gates * p->hidden;
+    w.weights = (const float *)args->weights + way * p->gates * p->padded * p->hidden;
+    w.peep = p->peep ? p->peep + way * 3 * p->hidden : NULL;
+    w.bias = p->bias ? p->bias + way * p->hidden : NULL;
+    const int32_t *lengths = p->lengths ? p->lengths : args->in[MO_RECURRENT_LENGTHS];
+    w.lengths = lengths ? lengths + top : NULL;
+    const int64_t side = w.rows * p->padded;
+    w.h = scratch;
+    w.c = w.h + side;
+    w.gated = w.c + side;
+    w.sums = w.gated + side;
+    w.tall = w.sums + side * p->gates;
+    memset(w.gated, 0, (size_t)(side * (p->gates + 1)) * sizeof *w.gated);
+    float *const states[] = {w.h, w.c}, *y = args->out[MO_RECURRENT_Y];
+    for (int i = 0; i < 2; i++) {
+        const float *from = p->first[i] ? p->first[i] : args->in[MO_RECURRENT_INITIAL_H + i];
+        load_states(&w, from ? from + at : NULL, states[i]);
+    }
+    run_steps(&w, y ? y + way * p->y_way + top * p->y_row : NULL);
+    for (int i = 0; i < 2; i++) {
+        float *to = args->out[MO_RECURRENT_Y_H + i];
+        store_states(&w, states[i], to ? to + at : NULL);
+    }
+}
+
 void MO_SIMD(recurrent)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
     const struct mo_recurrent_params *p = args->params;
-    const int64_t rows = p->gates * p->hidden, side = p->most * p->padded;
-    for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t way = unit / p->pieces, top = p->batch * (unit % p->pieces) / p->pieces;
-        const int64_t at = way * p->state_way + top * p->state_row;
-        struct piece w = {.p = p, .act = p->act[way], .backward = p->backward[way]};
-        w.rows = p->batch * (unit % p->pieces + 1) / p->pieces - top;
-        w.blocks = (w.rows + TILE_ROWS - 1) / TILE_ROWS;
-        w.x = (const float *)args->in[MO_RECURRENT_X] + top * p->x_row + way * rows;
-        w.weights = (const float *)args->weights + way * p->gates * p->padded * p->hidden;
-        w.peep = p->peep ? p->peep + way * 3 * p->hidden : NULL;
-        w.bias = p->bias ? p->bias + way * p->hidden : NULL;
-        const int32_t *lengths = p->lengths ? p->lengths : args->in[MO_RECURRENT_LENGTHS];
-        w.lengths = lengths ? lengths + top : NULL;
-        w.h = scratch;
-        w.c = w.h + side;
-        w.gated = w.c + side;
-        w.sums = w.gated + side;
-        w.tall = w.sums + side * p->gates;
-        memset(w.gated, 0, (size_t)(side * (p->gates + 1)) * sizeof *w.gated);
-        float *states[] = {w.h, w.c};
-        for (int i = 0; i < 2; i++) {
-            const float *first = p->first[i] ? p->first[i] : args->in[MO_RECURRENT_INITIAL_H + i];
-            load_states(&w, first ? first + at : NULL, states[i]);
-        }
-        float *y = args->out[MO_RECURRENT_Y];
-        run_piece(&w, y ? y + way * p->y_way + top * p->y_row : NULL);
-        for (int i = 0; i < 2; i++) {
-            float *last = args->out[MO_RECURRENT_Y_H + i];
-            store_states(&w, states[i], last ? last + at : NULL);
-        }
+    while (begin < end) {
+        const int64_t first = begin % p->pieces, left = p->pieces - first;
+        const int64_t n = together(p, first, end - begin < left ? end - begin : left);
+        run_pieces(args, begin / p->pieces, first, n, scratch);
+        begin += n;
     }
 }
