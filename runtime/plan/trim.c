@@ -3,9 +3,10 @@
  * copy is released where no step reads it, so that a tenant holds its weights once.
  *
  * While places of packed weights are recorded, only what a compiled model need not hold is released: large
- * weights behind such a place.  When a plan is built from a compiled model, or beside others of its model,
- * its elided tensors may be read by no step, and a step that has one must have found its packed weights
- * there. */
+ * weights behind such a place, which are made of input 1.  Binders read other constants (a bias, first
+ * states) again when they bind the compiled model.  When a plan is built from one, or beside others of its
+ * model, its elided tensors may be read by no step, and a step that has one must have found its packed
+ * weights there. */
 #include "runtime/plan/plan_impl.h"
 #include "variants/packed.h"
 
@@ -23,7 +24,7 @@ static bool keeps(const struct mo_graph *graph, const struct mo_step *step, int 
     const struct mo_packed_places *packed = graph->packed;
     if (reads(step, i)) return true;
     if (!packed || packed->ready || packed->weights) return false;
-    if (mo_tensor_bytes(graph->tensors[step->node->in[i]]) < SMALL_BYTES) return true;
+    if (i != 1 || mo_tensor_bytes(graph->tensors[step->node->in[i]]) < SMALL_BYTES) return true;
     return step->units > 0 && !mo_packed_find(packed, step->weights);
 }
 
