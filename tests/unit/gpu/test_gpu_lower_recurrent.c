@@ -154,7 +154,7 @@ static void forms(void **state) {
         ob_random(b, "r", "1,12,3");
         ob_node(b, "LSTM", "x w r", "y");
         ob_output(b, "y");
-        struct mo_graph *g = gpu_case_parse(b, NULL);
+        struct mo_graph *g = gpu_case_parse(b, &(struct mo_frontend_options){.no_layout = true});
         struct mo_gpu_program *p = gpu_check_lower(g, MO_GPU_FP32, 1);
         int kinds[3] = {0};
         for (int k = 0; k < p->n_ops; k++)
