@@ -155,7 +155,7 @@ static int axis_behind(const struct mo_graph *g, const struct mo_node *node, con
 static bool undo(struct mo_graph *g, const struct mo_node *product, struct mo_node *via) {
     const struct mo_tensor *y = g->tensors[product->out[0]];
     struct mo_node *back = mo_is(via, "Reshape") ? mo_graph_sole_consumer(g, via->out[0]) : NULL;
-    if (!mo_is(back, "Reshape") || back->in[0] != via->out[0]) return false;
+    if (!back || !mo_is(back, "Reshape") || back->in[0] != via->out[0]) return false;
     const struct mo_tensor *z = g->tensors[back->out[0]];
     if (z->is_output || !mo_shape_equal(&y->shape, &z->shape)) return false;
     mo_read_instead(g, z->id, y->id);

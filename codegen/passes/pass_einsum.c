@@ -168,7 +168,7 @@ static int permuted(const struct einsum *e, const struct mo_tensor *from, const 
                            mo_content_of("einsum", &from->content, 1, perm, (size_t)rank * sizeof *perm));
     if (!t) return mo_no_memory(e->err);
     if (mo_packed_elided(e->g, t)) return t->id;
-    int64_t stride[MOIRE_MAX_RANK], at[MOIRE_MAX_RANK] = {0};
+    int64_t stride[MOIRE_MAX_RANK] = {0}, at[MOIRE_MAX_RANK] = {0};
     for (int i = 0; i < rank; i++) {
         stride[i] = 1;
         for (int k = (int)perm[i] + 1; k < rank; k++)
@@ -191,7 +191,7 @@ static int permuted(const struct einsum *e, const struct mo_tensor *from, const 
 static int arranged(const struct einsum *e, int id, const struct term *term, const struct labels *order,
                     const struct mo_shape *shape) {
     const struct mo_tensor *from = e->g->tensors[id];
-    int64_t perm[MOIRE_MAX_RANK];
+    int64_t perm[MOIRE_MAX_RANK] = {0};
     const struct mo_shape moved = shape_of(e, order);
     const bool same = find_perm(term->label, order->label, term->n, perm);
     if (from->data && !(same && mo_shape_equal(&from->shape, shape))) return permuted(e, from, perm, shape);
@@ -208,7 +208,7 @@ static int arranged(const struct einsum *e, int id, const struct term *term, con
 /* From the product to the result, whose tensor is `y`; *product is the tensor for it. */
 static int give(const struct einsum *e, const struct mo_shape *shape, int y, int *product) {
     struct labels order = e->batch;
-    int64_t perm[MOIRE_MAX_RANK];
+    int64_t perm[MOIRE_MAX_RANK] = {0};
     append(&order, &e->rows);
     append(&order, &e->columns);
     const struct mo_shape apart = shape_of(e, &order);

@@ -67,11 +67,12 @@ static int add_folder(const struct mo_env *env, struct mo_survey_list *list, con
     const int before = list->n, n = scandir(folder, &found, NULL, alphasort);
     int code = n < 0 ? mo_fail(err, MOIRE_EIO, "%.300s: %s", folder, strerror(errno)) : MOIRE_OK;
     for (int i = 0; i < n; i++) {
-        char path[MO_PATH_CAP];
+        char path[MO_PATH_CAP], inside[MO_PATH_CAP + sizeof "/model.onnx"];
         const int a = snprintf(path, sizeof path, "%s/%s", folder, found[i]->d_name);
-        const bool fits = a > 0 && (size_t)a < sizeof path - sizeof "/model.onnx";
-        if (fits && found[i]->d_name[0] != '.' && is_folder(path)) strcat(path, "/model.onnx");
+        const bool fits = a > 0 && (size_t)a < sizeof path && found[i]->d_name[0] != '.';
+        snprintf(inside, sizeof inside, "%s/model.onnx", path);
         if (!code && fits && is_model(path)) code = add(env, list, path, err);
+        if (!code && fits && is_model(inside)) code = add(env, list, inside, err);
         free(found[i]);
     }
     free(found);
