@@ -1,5 +1,6 @@
 """The command that comes with the package: as a module, and as functions that return its JSON."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,15 @@ def test_the_module_is_the_command():
     assert module("--version").stdout.split() == ["moire", moire.__version__]
     assert "usage: moire" in module("help").stdout
     assert module("inspect", "/none.onnx").returncode == 4
+
+
+def test_libraries_are_the_wheel_s():
+    """Those that Debian has, and others may not, come along."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        mapped = {line.split()[-1] for line in maps if "/" in line}
+    for name in ("libmoire", "libhwloc", "libjansson", "libprotobuf-c"):
+        found = [file for file in mapped if os.path.basename(file).startswith(name)]
+        assert found and all("/site-packages/moire" in file for file in found), (name, found)
 
 
 def test_results_are_objects(path):

@@ -4,15 +4,17 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 
 import numpy
 import onnx
 import pytest
-from conftest import FLOAT, linear, model, random, right
+from conftest import FLOAT, linear, model, random, right, slow
 from onnx import TensorProto, helper
 
 import moire
 from moire._native import lib
+from moire._tensors import as_input
 
 NUMBERS = {
     "FLOAT": numpy.float32,
@@ -233,6 +235,41 @@ def test_dlpack_in_and_out():
         y, _ = session.run(None, {"x": Tensor(x)})
         assert near(y, right(linear(), {"x": x})[0])
         assert (numpy.from_dlpack(y) == y).all()
+
+
+def test_what_is_contiguous_is_not_copied():
+    x = random(1, 4)
+    with moire.Session(linear(), threads=1) as session:
+        (port,) = session.get_inputs()
+    assert as_input(x, port) is x
+    assert numpy.shares_memory(as_input(Tensor(x), port), x)
+
+
+def test_others_run_while_a_model_does():
+    """With a switch interval of minutes a thread only gets on where the lock is given away."""
+    before, count, stop = sys.getswitchinterval(), [0], threading.Event()
+
+    def work():
+        while not stop.is_set():
+            count[0] += 1
+            time.sleep(0)
+
+    x = random(512, 512)
+    with moire.Session(slow(), threads=1) as session:
+        session.run(None, {"x": x})
+        sys.setswitchinterval(100)
+        try:
+            thread = threading.Thread(target=work)
+            thread.start()
+            begun = count[0]
+            for _ in range(10):
+                session.run(None, {"x": x})
+            got_on = count[0] - begun
+        finally:
+            sys.setswitchinterval(before)
+            stop.set()
+            thread.join()
+    assert got_on > 1000
 
 
 def test_what_dlpack_cannot_give_is_said():
