@@ -66,13 +66,21 @@ bool mo_packed_is_ready(const struct mo_graph *graph, const struct mo_node *node
     return false;
 }
 
+/* Weights for a matrix unit stay, and are read once a query. */
+static bool is_streamed(int packing) {
+    return packing >= MO_PACK_MATRIX_BYTES;
+}
+
 static void *take_shared(const struct mo_graph *graph, const struct mo_node *node, int packing,
                          struct mo_packed_place *place, bool *filled) {
     struct mo_packed_places *p = graph->packed;
     const struct mo_tensor *plain = mo_node_in(graph, node, 1);
     const struct mo_weights_form form = form_of(node, packing, (size_t)place->bytes);
     const bool elided = mo_packed_elided(graph, plain);
-    place->data = mo_weights_take(p->weights, plain->content, &form, !elided, filled);
+    const enum mo_weights_make make = elided              ? MO_WEIGHTS_FIND
+                                      : is_streamed(packing) ? MO_WEIGHTS_STREAMED
+                                                             : MO_WEIGHTS_MAKE;
+    place->data = mo_weights_take(p->weights, plain->content, &form, make, filled);
     p->lacks = elided && !place->data;
     if (!place->data || remember(graph, place)) return place->data;
     mo_weights_give(p->weights, place->data);
@@ -94,8 +102,7 @@ void *mo_packed_take(const struct mo_graph *graph, const struct mo_node *node, s
     if (p->weights) return mo_region_alloc(region, bytes);
     *filled = p->ready;
     if (p->ready) return find_ready(p, &place);
-    const bool stays = packing >= MO_PACK_MATRIX_BYTES; /* read once a query */
-    place.data = stays ? mo_region_streamed(region, bytes) : mo_region_alloc(region, bytes);
+    place.data = is_streamed(packing) ? mo_region_streamed(region, bytes) : mo_region_alloc(region, bytes);
     return place.data && remember(graph, &place) ? place.data : NULL;
 }
 

@@ -19,10 +19,12 @@ struct mo_weights_form {
     int64_t packing, bytes, group, turned;
     double scale;
 };
+/* What to do about one that nobody has.  Streamed ones are read once a query, and are many. */
+enum mo_weights_make { MO_WEIGHTS_FIND, MO_WEIGHTS_MAKE, MO_WEIGHTS_STREAMED };
 /* The packed weight, 64-byte aligned, for as long as the caller has it.  *filled: it is there; else it is
- * zeroed memory for the caller to fill, or NULL when `make` is false or there is no memory. */
+ * zeroed memory for the caller to fill, or NULL when it was to be found only or there is no memory. */
 void *mo_weights_take(struct mo_weights *weights, uint64_t content, const struct mo_weights_form *form,
-                      bool make, bool *filled);
+                      enum mo_weights_make make, bool *filled);
 void mo_weights_give(struct mo_weights *weights, const void *packed);
 /* Whether somebody has it in this form. */
 bool mo_weights_has_form(struct mo_weights *weights, uint64_t content, const struct mo_weights_form *form);
