@@ -94,7 +94,7 @@ $(B)/obj/$(1)/%.o: %.c
 	$$(CC) $$(CPPFLAGS) $$(CFLAGS) -O3 -fno-trapping-math $$(ISA_$(1)) -DMO_ISA_LEVEL=$(1) -DMO_ISA_IS_$(1)=1 -MMD -MP -c $$< -o $$@
 endef
 $(foreach i,$(ISAS),$(eval $(call simd_rule,$(i))))
-$(B)/obj/variants/matrix/matrix_amx.o: CFLAGS += -O3 $(ISA_amx)
+$(B)/obj/variants/matrix/matrix_amx.o: CFLAGS += -O3 -falign-loops=64 $(ISA_amx)
 $(B)/obj/variants/matrix/matrix_neon.o: CFLAGS += -O3 $(ISA_neondot)
 $(B)/obj/variants/matrix/matrix_gather.o $(B)/obj/variants/matrix/matrix_vectors.o: CFLAGS += -O3 $(ISA_bf16)
 

@@ -77,7 +77,7 @@ static void *take_shared(const struct mo_graph *graph, const struct mo_node *nod
     const struct mo_tensor *plain = mo_node_in(graph, node, 1);
     const struct mo_weights_form form = form_of(node, packing, (size_t)place->bytes);
     const bool elided = mo_packed_elided(graph, plain);
-    const enum mo_weights_make make = elided              ? MO_WEIGHTS_FIND
+    const enum mo_weights_make make = elided                 ? MO_WEIGHTS_FIND
                                       : is_streamed(packing) ? MO_WEIGHTS_STREAMED
                                                              : MO_WEIGHTS_MAKE;
     place->data = mo_weights_take(p->weights, plain->content, &form, make, filled);

@@ -82,7 +82,10 @@ static int add_layer(struct mo_search *s, const struct mo_graph *graph, const st
     }
     if (!s->options.problem(graph, node, s->options.isa, &problem) || !any_family(s, &problem))
         return MOIRE_OK;
-    if (mo_problem_on_unit(&problem, s->options.units)) return MOIRE_OK;
+    if (mo_problem_on_unit(&problem, s->options.units)) {
+        s->on_unit++;
+        return MOIRE_OK;
+    }
     problem.cores = s->options.cores;
     struct search_job *job = grow(s) ? mo_alloc(s->env, sizeof *job) : NULL;
     if (!job) return mo_fail(err, MOIRE_ENOMEM, "out of memory collecting layers");
@@ -104,6 +107,10 @@ int mo_search_add(struct mo_search *s, const struct mo_graph *graph, moire_error
     for (int i = 0; i < graph->n_nodes && !rc; i++)
         rc = add_layer(s, graph, graph->nodes[i], err);
     return rc;
+}
+
+int mo_search_on_unit(const struct mo_search *s) {
+    return s->on_unit;
 }
 
 int mo_search_count(const struct mo_search *s) {

@@ -102,6 +102,8 @@ void mo_search_reserve(struct mo_search *search, double loading_s, double runs);
 /* Whether the budget ended the search. */
 bool mo_search_ended(const struct mo_search *search);
 int mo_search_count(const struct mo_search *search);
+/* Layers that were added and are no part of the search, since a matrix unit runs them (options.units). */
+int mo_search_on_unit(const struct mo_search *search);
 const struct mo_layer_result *mo_search_result(const struct mo_search *search, int index);
 /* Notes in the results that the kernel of a layer was taken out of the store (mo_writer_withdraw). */
 void mo_search_withdraw(struct mo_search *search, const char *signature, const char *why);

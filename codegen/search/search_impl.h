@@ -54,6 +54,7 @@ struct mo_search {
     struct mo_search_options options;
     int n, cap;
     struct search_job **jobs;
+    int on_unit;            /* layers left out, since they have a matrix unit */
     struct mo_store *store; /* as it was at the start; NULL: none */
     struct mo_writer *writer;
     struct mo_cc cc;

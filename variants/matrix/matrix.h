@@ -33,7 +33,10 @@ struct mo_matrix_job {
     const char *next;  /* weights of later jobs: so many bytes a step are asked for */
     int64_t next_bytes;
     char *sums; /* [block][tile][16 positions][16]; two tiles' room a block */
-    /* What may be done between the first steps, while the unit works: so many times, at most; NULL: nothing.
+    /* A sum of few steps: what is done aside comes before its stores, since waiting stores would hold it up.
+     * `zero`: what it starts from is zeros. */
+    bool brief, zero;
+    /* What may be done between the last steps, while the unit works: so many times, at most; NULL: nothing.
      */
     void (*aside)(void *of);
     void *of;

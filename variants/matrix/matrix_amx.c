@@ -79,9 +79,42 @@ static inline __attribute__((always_inline)) void body(const struct mo_matrix_jo
     if (tiles == 2 && blocks == 2) _tile_stored(3, sums + 3 * MO_MATRIX_TILE, 64);
 }
 
+/* Of two tiles and two blocks. */
+static inline __attribute__((always_inline)) void brief_body(const struct mo_matrix_job *job,
+                                                             const bool halves) {
+    const char *start = job->start, *b = job->b;
+    char *sums = job->sums;
+    if (job->zero) {
+        _tile_zero(0);
+        _tile_zero(1);
+        _tile_zero(2);
+        _tile_zero(3);
+    } else {
+        _tile_loadd(0, start, 0);
+        _tile_loadd(1, start, 0);
+        _tile_loadd(2, start + 64, 0);
+        _tile_loadd(3, start + 64, 0);
+    }
+    for (int64_t i = 0; i < job->n_steps; i++, b += 2 * MO_MATRIX_TILE) {
+        _tile_loadd(6, b, 64);
+        _tile_loadd(4, job->a[0] + job->steps[i], job->a_row);
+        _tile_loadd(5, job->a[1] + job->steps[i], job->a_row);
+        _tile_loadd(7, b + MO_MATRIX_TILE, 64);
+        multiply(halves, 2, 2);
+    }
+    for (int i = 0; i < job->asides; i++)
+        job->aside(job->of);
+    _tile_stored(0, sums, 64);
+    _tile_stored(1, sums + MO_MATRIX_TILE, 64);
+    _tile_stored(2, sums + 2 * MO_MATRIX_TILE, 64);
+    _tile_stored(3, sums + 3 * MO_MATRIX_TILE, 64);
+}
+
 static inline __attribute__((always_inline)) void run(const struct mo_matrix_job *job, const bool halves,
                                                       int tiles, int blocks) {
-    if (tiles == 2 && blocks == 2)
+    if (tiles == 2 && blocks == 2 && job->brief && job->start)
+        brief_body(job, halves);
+    else if (tiles == 2 && blocks == 2)
         body(job, halves, 2, 2);
     else if (tiles == 2)
         body(job, halves, 2, 1);

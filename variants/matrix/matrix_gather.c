@@ -117,58 +117,76 @@ void mo_matrix_narrow_pixels(float lo, float hi, const float *sums, int64_t pixe
     }
 }
 
-/* What makes bytes of sums. */
+/* What makes bytes of sums.  Packing to bytes keeps within [0, 255] by itself. */
 struct small {
     __m512i zero, lo, hi;
+    bool moved, bounded; /* by a zero that is not 0, by narrower bounds */
 };
 
-static inline __m512i rounded(const char *sums, const float *factor, const float *shift) {
+static inline struct small small_by(const struct mo_tile_pack *pack) {
+    return (struct small){_mm512_loadu_si512(pack->zero), _mm512_loadu_si512(pack->lo),
+                          _mm512_loadu_si512(pack->hi), pack->zero[0] != 0,
+                          pack->lo[0] != 0 || pack->hi[0] != 255};
+}
+
+static inline __m512i rounded(const char *sums, __m512 factor, __m512 shift) {
     const __m512 x = _mm512_cvtepi32_ps(_mm512_loadu_si512(sums));
-    return _mm512_cvtps_epi32(_mm512_fmadd_ps(x, _mm512_loadu_ps(factor), _mm512_loadu_ps(shift)));
+    return _mm512_cvtps_epi32(_mm512_fmadd_ps(x, factor, shift));
 }
 
 /* Four vectors, one after the other. */
-static inline __m512i small_of(const __m512i sum[4], const struct small *s) {
+static inline __attribute__((always_inline)) __m512i small_of(const __m512i sum[4], const struct small *s,
+                                                              const bool moved, const bool bounded) {
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-    const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(sum[0], sum[1]), s->zero);
-    const __m512i high = _mm512_adds_epi16(_mm512_packs_epi32(sum[2], sum[3]), s->zero);
-    const __m512i all = _mm512_packus_epi16(low, high);
-    return _mm512_permutexvar_epi32(order, _mm512_min_epu8(_mm512_max_epu8(all, s->lo), s->hi));
+    __m512i low = _mm512_packs_epi32(sum[0], sum[1]), high = _mm512_packs_epi32(sum[2], sum[3]);
+    if (moved) low = _mm512_adds_epi16(low, s->zero), high = _mm512_adds_epi16(high, s->zero);
+    __m512i all = _mm512_packus_epi16(low, high);
+    if (bounded) all = _mm512_min_epu8(_mm512_max_epu8(all, s->lo), s->hi);
+    return _mm512_permutexvar_epi32(order, all);
 }
 
-static inline __m512i small_pixels(const char *sums, const float *factor, const float *shift,
-                                   const struct small *s) {
-    __m512i sum[4];
-    for (int k = 0; k < 4; k++)
-        sum[k] = rounded(sums + k * 64, factor, shift);
-    return small_of(sum, s);
+static inline __attribute__((always_inline)) void pixels_by(const struct small *s, const bool moved,
+                                                            const bool bounded, const char *sums,
+                                                            const float *factor, const float *shift,
+                                                            int64_t pixels, char *y) {
+    const __m512 f = _mm512_loadu_ps(factor), h = _mm512_loadu_ps(shift);
+    for (int64_t i = 0; i < pixels; i += 4) {
+        __m512i sum[4];
+        for (int k = 0; k < 4; k++)
+            sum[k] = rounded(sums + (i + k) * 64, f, h);
+        const __m512i all = small_of(sum, s, moved, bounded);
+        if (i + 4 <= pixels)
+            _mm512_storeu_si512(y + i * 16, all);
+        else
+            _mm512_mask_storeu_epi32(y + i * 16, (__mmask16)((1u << 4 * (pixels - i)) - 1), all);
+    }
 }
 
 /* Pixels of one block that follow each other. */
 void mo_matrix_small_pixels(const struct mo_tile_pack *pack, const char *sums, const float *factor,
                             const float *shift, int64_t pixels, char *y) {
-    const struct small s = {_mm512_loadu_si512(pack->zero), _mm512_loadu_si512(pack->lo),
-                            _mm512_loadu_si512(pack->hi)};
-    int64_t i = 0;
-    for (; i + 4 <= pixels; i += 4)
-        _mm512_storeu_si512(y + i * 16, small_pixels(sums + i * 64, factor, shift, &s));
-    if (i < pixels)
-        _mm512_mask_storeu_epi32(y + i * 16, (__mmask16)((1u << 4 * (pixels - i)) - 1),
-                                 small_pixels(sums + i * 64, factor, shift, &s));
+    const struct small s = small_by(pack);
+    if (s.bounded)
+        pixels_by(&s, true, true, sums, factor, shift, pixels, y);
+    else if (s.moved)
+        pixels_by(&s, true, false, sums, factor, shift, pixels, y);
+    else
+        pixels_by(&s, false, false, sums, factor, shift, pixels, y);
 }
 
 /* Rows of two blocks side by side: both are written at once, as rows that lie apart may share few places of
  * the first cache. */
 void mo_matrix_small_rows(const struct mo_tile_pack *pack, const char *sums, const float *factor,
                           const float *shift, int64_t rows, char *y, int64_t y_row) {
-    const struct small s = {_mm512_loadu_si512(pack->zero), _mm512_loadu_si512(pack->lo),
-                            _mm512_loadu_si512(pack->hi)};
+    const struct small s = small_by(pack);
+    const __m512 f[2] = {_mm512_loadu_ps(factor), _mm512_loadu_ps(factor + 16)};
+    const __m512 h[2] = {_mm512_loadu_ps(shift), _mm512_loadu_ps(shift + 16)};
     for (int64_t i = 0; i < rows; i += 2) {
         __m512i sum[4];
         for (int k = 0; k < 4; k++)
-            sum[k] = rounded(sums + (i + k / 2) * 64 + k % 2 * MO_MATRIX_PAIR * MO_MATRIX_TILE,
-                             factor + k % 2 * 16, shift + k % 2 * 16);
-        const __m512i all = small_of(sum, &s);
+            sum[k] = rounded(sums + (i + k / 2) * 64 + k % 2 * MO_MATRIX_PAIR * MO_MATRIX_TILE, f[k % 2],
+                             h[k % 2]);
+        const __m512i all = small_of(sum, &s, true, true);
         _mm256_storeu_si256((__m256i *)(y + i * y_row), _mm512_castsi512_si256(all));
         if (i + 1 < rows)
             _mm256_storeu_si256((__m256i *)(y + (i + 1) * y_row), _mm512_extracti64x4_epi64(all, 1));

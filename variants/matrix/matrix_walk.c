@@ -5,8 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Of a sum, from which on it pays to write other sums meanwhile. */
-enum { MANY_STEPS = 18 };
+/* Of a sum, from which on it pays to write other sums meanwhile; and up to which it pays, if all of them are
+ * written before the sum is stored. */
+enum { MANY_STEPS = 18, FEW_STEPS = 2 };
 
 /* What a unit of work is. */
 struct spot {
@@ -149,9 +150,11 @@ static void write_positions(const struct mo_matrix_walk *p, const struct spot *s
         return;
     }
     while (left > 0 && row < s->rows) {
-        int64_t n = p->ow - column < left ? p->ow - column : left;
+        const bool gapless = p->dense && p->columns == p->ow;
+        const int64_t most = (gapless ? (s->rows - row) * p->ow : p->ow) - column;
+        int64_t n = most < left ? most : left;
         if (n > 0) write_out(p, s, block, sums, n, row, column);
-        if (!p->dense) return;
+        if (!p->dense || gapless) return;
         n = p->columns - column < left ? p->columns - column : left;
         sums += n * 64, left -= n;
         column = 0, row++;
@@ -265,7 +268,7 @@ static void multiply_part(struct set *set, struct mo_matrix_job *job, int64_t be
         job->a[0] = t->packed[0], job->a[1] = t->packed[1];
         job->sums = t->sums;
         job->of = set->done;
-        job->asides = set->done && p->shape.steps >= MANY_STEPS ? set->blocks : 0;
+        job->asides = set->done && (job->brief || p->shape.steps >= MANY_STEPS) ? set->blocks : 0;
         p->unit->run[p->shape.type](job, t->n, set->blocks);
         job->next += job->next_bytes * job->n_steps;
         write_done(set);
@@ -289,6 +292,8 @@ static void multiply_set(const struct mo_matrix_walk *p, const struct mo_kargs *
     const char *b = (const char *)args->weights + mo_matrix_block_at(&p->shape, p->ocb, s->group, block);
     struct mo_matrix_job job = {.a_row = set.along, .aside = write_next, .next = b + steps * tile};
     job.next_bytes = next_blocks > 0 ? next_blocks * MO_MATRIX_TILE / jobs : 0;
+    job.brief = steps <= FEW_STEPS;
+    job.zero = p->small && !p->small->sums && p->small->zero == 0;
     for (int64_t n = 0, end; n < jobs; n = end) {
         end = p->parts > 1 && n + p->together < jobs ? n + p->together : jobs;
         for (int64_t part = 0; part < p->parts; part++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * test_matrix_units.c - the matrix units of this machine against their model in plain C: jobs of one and two
- * tiles and blocks, any steps, begun and gone on with.  Sums of bytes are alike bit for bit at the ends of
- * their types, too; those of bfloat16 on whole numbers, of which nothing is rounded. */
+ * tiles and blocks, any steps, brief ones too, begun and gone on with.  Sums of bytes are alike bit for bit
+ * at the ends of their types, too; those of bfloat16 on whole numbers, of which nothing is rounded. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -45,24 +45,31 @@ static void multiply(const struct mo_matrix_unit *unit, enum mo_matrix_type type
     job.aside = count_aside, job.of = &asides, job.asides = ASIDES;
     unit->begin();
     unit->run[type](&job, tiles, blocks);
-    job.start = NULL;
+    job.start = NULL, job.zero = false;
     unit->run[type](&job, tiles, blocks);
     unit->end();
     assert_true(asides <= 2 * ASIDES);
 }
 
+/* Of usual jobs, brief ones, and brief ones from zeros. */
+enum { USUAL, BRIEF, FROM_ZEROS, MANNERS };
+
 static int differences(struct room *r, const struct mo_matrix_unit *unit, enum mo_matrix_type type, int steps,
-                       int tiles, int blocks) {
+                       int tiles, int blocks, int manner) {
+    static const int32_t zeros[32];
+    const int32_t *start = manner == FROM_ZEROS ? zeros : r->start;
     struct mo_matrix_job job = {.a = {r->a, r->a + 17 * ROW_BYTES},
                                 .a_row = ROW_BYTES,
                                 .steps = r->steps,
                                 .n_steps = steps,
-                                .b = r->b};
+                                .b = r->b,
+                                .brief = manner != USUAL,
+                                .zero = manner == FROM_ZEROS};
     memset(r->sums, 0x55, sizeof r->sums);
     job.sums = r->sums[0];
-    multiply(&mo_matrix_model, type, job, tiles, blocks, r->start);
+    multiply(&mo_matrix_model, type, job, tiles, blocks, start);
     job.sums = r->sums[1];
-    multiply(unit, type, job, tiles, blocks, r->start);
+    multiply(unit, type, job, tiles, blocks, start);
     int wrong = 0;
     for (int block = 0; block < blocks; block++)
         for (int tile = 0; tile < tiles; tile++) {
@@ -93,8 +100,9 @@ static int check(const struct mo_matrix_unit *unit, enum mo_matrix_type type) {
             memcpy(&r->start[i], type == MO_MATRIX_BYTES ? (const void *)&whole : (const void *)&real, 4);
         }
         for (size_t s = 0; s < sizeof all_steps / sizeof *all_steps; s++)
-            for (int shape = 0; shape < 4; shape++)
-                wrong += differences(r, unit, type, all_steps[s], 1 + shape % 2, 1 + shape / 2);
+            for (int shape = 0; shape < 4 * MANNERS; shape++)
+                wrong +=
+                    differences(r, unit, type, all_steps[s], 1 + shape % 2, 1 + shape / 2 % 2, shape / 4);
     }
     free(r);
     return wrong;
