@@ -3,11 +3,11 @@
 
 The first table has medians of one tiny model: `moire_run` called from Python with everything
 prepared, which is the call in C and some 0.3 us of cffi, and `Session.run`.  The second one has
-medians of models of the zoo, by turns, with the same number of threads; a column of ONNX Runtime
-is there if it can be imported.  Models that are compiled before (`moire compile`) run by their
-compiled kernels.
+medians of models of the zoo (`moire zoo list`), by turns, with the same number of threads; a column
+of ONNX Runtime is there if it can be imported.  Models that are compiled before (`moire compile`)
+run by their compiled kernels.
 
-    sessions.py [--threads N] [--seconds S] [--store DIR] [MODEL...]      MODEL: of `moire zoo list`
+    sessions.py [--threads N] [--seconds S] [--store DIR] [--pin] [MODEL...]
 """
 
 import argparse
@@ -30,16 +30,20 @@ except ImportError:
 
 
 def medians(calls, seconds):
-    """Median us of each call; they take turns, so that a disturbance meets all of them."""
+    """Median us of each call.  They take turns of a quarter second, so that a disturbance meets
+    all of them, and the first calls of a turn do not count: threads of the one before may spin.
+    """
     times = [[] for _ in calls]
-    for call in calls:
-        call()
     end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times[0]) < 5:
+    while time.perf_counter() < end or len(times[-1]) < 5:
         for call, kept in zip(calls, times):
-            begin = time.perf_counter_ns()
-            call()
-            kept.append((time.perf_counter_ns() - begin) / 1e3)
+            for _ in range(3):
+                call()
+            turn = time.perf_counter() + 0.25
+            while time.perf_counter() < turn:
+                begin = time.perf_counter_ns()
+                call()
+                kept.append((time.perf_counter_ns() - begin) / 1e3)
     return [statistics.median(kept) for kept in times]
 
 
@@ -86,7 +90,9 @@ def overhead(folder, seconds):
 def beside(name, folder, options):
     path = os.path.join(folder, name + ".onnx")
     commands.run("zoo", "build", name, "-o", path)
-    with moire.Session(path, threads=options.threads, store=options.store) as session:
+    with moire.Session(
+        path, threads=options.threads, store=options.store, pin=options.pin
+    ) as session:
         feed = feed_of(session)
         calls = [lambda: session.run(None, feed)]
         if onnxruntime:
@@ -104,6 +110,7 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=5, help="for each model")
     parser.add_argument("--store", help="folder of compiled kernels")
+    parser.add_argument("--pin", action="store_true", help="bind moire's threads to cores")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         overhead(folder, options.seconds)
