@@ -4,13 +4,15 @@
  * Over one dimension, the window gets a height of 1.  Over three, its depth becomes a moire.Frames, which
  * makes images of neighbouring frames: before a convolution these lie behind one another as channels, and so
  * do the filters; after a pool they are joined.  Where the window is one frame deep there is nothing of the
- * kind. */
+ * kind.  Filters of many frames, and images too large to gather, are a chain instead: a convolution for each
+ * frame of the window, which adds to the result of the one before it. */
 #include <string.h>
 #include "codegen/passes/images.h"
 #include "runtime/ops/frames.h"
 #include "runtime/ops/op.h"
 
 static const int64_t MOST = 1 << 28; /* numbers in gathered images: 1 GiB */
+static const int64_t DEEPEST = 8;    /* frames that are gathered: memory is multiplied by no more */
 
 static bool is_global(const struct mo_node *node) {
     return mo_is(node, "GlobalAveragePool") || mo_is(node, "GlobalMaxPool");
@@ -85,15 +87,36 @@ static bool is_flat(const struct mo_clip_window *f) {
     return f->kernel == 1 && f->stride == 1 && f->pad == 0 && f->out == f->frames;
 }
 
-/* Window and images are of a size that the operator takes. */
+static bool is_small(const struct mo_clip_window *f, const struct mo_shape *images) {
+    const struct mo_shape gathered = mo_frames_shape(f, images);
+    return mo_shape_count(&gathered) <= MOST;
+}
+
+/* The frames of a convolution's window are gathered, not taken one by one. */
+static bool at_once(const struct mo_clip_window *f, const struct mo_shape *images) {
+    return f->kernel <= DEEPEST && is_small(f, images);
+}
+
+/* Frame k of the window alone. */
+static struct mo_clip_window tap_of(const struct mo_clip_window *f, int64_t k, int64_t channels) {
+    struct mo_clip_window tap = *f;
+    tap.kernel = tap.dilation = 1;
+    tap.pad = f->pad - k * f->dilation;
+    tap.channels = channels;
+    return tap;
+}
+
+/* Window and images are of a size that the operator takes.  What is added last would have to be kept apart
+ * from what the convolutions of a chain add. */
 static bool takes_depth(const struct mo_graph *g, const struct mo_node *node) {
     const struct mo_shape *x = &g->tensors[node->in[0]]->shape;
     const struct mo_clip_window f = depth_of(g, node);
     const struct mo_shape images = mo_shape_of_images(x);
     if (is_flat(&f)) return true;
     if (!mo_frames_fit(&f, &images)) return false;
-    const struct mo_shape gathered = mo_frames_shape(&f, &images);
-    return mo_shape_count(&gathered) <= MOST;
+    if (!is_conv(node) || at_once(&f, &images)) return is_small(&f, &images);
+    const struct mo_clip_window tap = tap_of(&f, 0, x->d[1]);
+    return is_small(&tap, &images) && !node->fuse.residual_last;
 }
 
 /* Images `from` become images `to` (-1: a new tensor); its id, <0: an error. */
@@ -129,51 +152,114 @@ static bool takes_conv(const struct mo_graph *g, const struct mo_node *node) {
     return rank == 3 || ((w->shape.d[2] == 1 || mo_attr_int(node, "group", 1) == 1) && takes_depth(g, node));
 }
 
-/* [O,C,KD,KH,KW] to [O,KD * channels,KH,KW]; of one frame, and over one dimension, that is the same. */
-static void order_filters(const struct mo_tensor *from, int64_t channels, float *to) {
+/* Frames [first, first + n) of filters [O,C,KD,KH,KW], as [O,n * channels,KH,KW]; over one dimension there is
+ * one frame. */
+static void order_filters(const struct mo_tensor *from, int64_t first, int64_t n, int64_t channels,
+                          float *to) {
     const struct mo_shape *s = &from->shape;
     const int64_t depth = s->rank == 5 ? s->d[2] : 1, area = s->rank == 5 ? s->d[3] * s->d[4] : s->d[2];
     const float *w = from->data;
     for (int64_t o = 0; o < s->d[0]; o++)
         for (int64_t c = 0; c < s->d[1]; c++)
-            for (int64_t k = 0; k < depth; k++, w += area)
-                memcpy(to + ((o * depth + k) * channels + c) * area, w, (size_t)area * sizeof *w);
+            for (int64_t k = 0; k < n; k++)
+                memcpy(to + ((o * n + k) * channels + c) * area,
+                       w + ((o * s->d[1] + c) * depth + first + k) * area, (size_t)area * sizeof *w);
 }
 
-static int lift_filters(struct mo_images *w, struct mo_node *node, const struct mo_clip_window *f) {
-    const struct mo_tensor *from = w->g->tensors[node->in[1]];
-    const int64_t channels = f->kernel > 1 ? f->channels : from->shape.d[1];
+/* A constant of these filters; <0: out of memory. */
+static int add_filters(struct mo_images *w, const struct mo_tensor *from, int64_t first, int64_t n,
+                       int64_t channels) {
+    const int64_t how[] = {first, n, channels};
     struct mo_shape shape = from->shape;
     if (shape.rank == 3)
         shape = mo_shape_of_images(&shape);
     else
-        shape = (struct mo_shape){.rank = 4, .d = {shape.d[0], f->kernel * channels, shape.d[3], shape.d[4]}};
+        shape = (struct mo_shape){.rank = 4, .d = {shape.d[0], n * channels, shape.d[3], shape.d[4]}};
     struct mo_tensor *to =
         mo_derive_constant(w->g, from, from->name, &shape,
-                           mo_content_of("of images", &from->content, 1, &channels, sizeof channels));
-    if (!to) return mo_no_memory(w->err);
-    if (!mo_packed_elided(w->g, from)) order_filters(from, channels, to->data);
-    mo_drop_constant(w->g, from->id);
-    node->in[1] = to->id;
+                           mo_content_of("filters of images", &from->content, 1, how, sizeof how));
+    if (!to) {
+        mo_no_memory(w->err);
+        return MOIRE_ENOMEM;
+    }
+    if (!mo_packed_elided(w->g, from)) order_filters(from, first, n, channels, to->data);
+    return to->id;
+}
+
+/* Images and filters of the frames of a window, of which the first is frame `first` of the filters. */
+static int set_operands(struct mo_images *w, struct mo_node *node, const struct mo_clip_window *f, int images,
+                        const struct mo_tensor *filters, int64_t first) {
+    const int64_t channels = f->kernel > 1 ? f->channels : filters->shape.d[1];
+    const int id = add_filters(w, filters, first, f->kernel, channels);
+    if (id < 0) return id;
+    const int from = is_flat(f) ? images : add_frames(w, f, images, -1);
+    if (from < 0) return from;
+    node->in[0] = from;
+    node->in[1] = id;
+    return MOIRE_OK;
+}
+
+/* A convolution like `node`, which only adds; NULL: out of memory. */
+static struct mo_node *add_conv(struct mo_images *w, const struct mo_node *node) {
+    static const char *const lists[] = {"kernel_shape", "strides", "dilations", "pads"};
+    const struct mo_tensor *y = w->g->tensors[node->out[0]];
+    const struct mo_tensor *sum = mo_graph_add_tensor(w->g, y->name, MOIRE_F32, &y->shape);
+    struct mo_node *conv = sum ? mo_graph_add_node(w->g, node->name, "Conv", "", 4, 1) : NULL;
+    if (!conv) return NULL;
+    conv->op = node->op;
+    conv->opset = node->opset;
+    conv->out[0] = sum->id;
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        int64_t v[4];
+        const int n = mo_attr_ints(node, lists[i], v, 4);
+        if (n > 0 && mo_set_ints(w->g, conv, lists[i], v, n, w->err)) return NULL;
+    }
+    return conv;
+}
+
+/* A convolution for each frame: the first one adds bias and residual, `node` is the last one and activates.
+ */
+static int add_chain(struct mo_images *w, struct mo_node *node, const struct mo_clip_window *f, int images,
+                     const struct mo_tensor *filters) {
+    const int residual = node->fuse.residual >= 0 ? node->in[node->fuse.residual] : -1;
+    const int bias = node->n_in > 2 && node->fuse.residual != 2 ? node->in[2] : -1;
+    int *in = mo_region_array(w->g->region, 5, sizeof *in), sum = residual;
+    if (!in) return mo_no_memory(w->err);
+    in[4] = -1;
+    node->in = in;
+    for (int64_t k = 0; k < f->kernel; k++) {
+        const struct mo_clip_window tap = tap_of(f, k, filters->shape.d[1]);
+        struct mo_node *conv = k + 1 < f->kernel ? add_conv(w, node) : node;
+        if (!conv) return mo_no_memory(w->err);
+        conv->in[2] = k ? -1 : bias;
+        conv->in[3] = sum;
+        conv->fuse.residual = sum >= 0 ? 3 : -1;
+        conv->n_in = sum >= 0 ? 4 : 3;
+        const int rc = set_operands(w, conv, &tap, images, filters, k);
+        if (rc) return rc;
+        sum = conv->out[0];
+    }
     return MOIRE_OK;
 }
 
 static int lift_conv(struct mo_images *w, struct mo_node *node) {
-    const int rank = w->g->tensors[node->in[0]]->shape.rank, images = mo_new_images(w, node);
+    const struct mo_tensor *filters = w->g->tensors[node->in[1]];
+    const int rank = filters->shape.rank;
     struct mo_clip_window f = {.kernel = 1, .stride = 1, .frames = 1, .out = 1};
-    if (images < 0) return images;
     if (rank == 5) f = depth_of(w->g, node);
+    const int images = mo_new_images(w, node);
+    if (images < 0) return images;
     int rc = mo_read_images(w, node, 0);
     if (!rc && node->fuse.residual >= 0) rc = mo_read_images(w, node, node->fuse.residual);
-    if (!rc) rc = lift_filters(w, node, &f);
     if (!rc) rc = set_window(w, node, rank - 2);
     if (rc) return rc;
     node->out[0] = images;
-    if (is_flat(&f)) return MOIRE_OK;
-    const int gathered = add_frames(w, &f, node->in[0], -1);
-    if (gathered < 0) return gathered;
-    node->in[0] = gathered;
-    return MOIRE_OK;
+    if (is_flat(&f) || at_once(&f, &w->g->tensors[node->in[0]]->shape))
+        rc = set_operands(w, node, &f, node->in[0], filters, 0);
+    else
+        rc = add_chain(w, node, &f, node->in[0], filters);
+    if (!rc) mo_drop_constant(w->g, filters->id);
+    return rc;
 }
 
 /* --- pools --------------------------------------------------------------------------------------------- */

@@ -22,7 +22,7 @@ bool mo_frames_fit(const struct mo_clip_window *f, const struct mo_shape *x) {
     const int64_t positive[] = {f->frames, f->kernel, f->stride, f->dilation, f->out, f->channels};
     for (size_t i = 0; i < sizeof positive / sizeof *positive; i++)
         if (positive[i] < 1 || positive[i] > MOST) return false;
-    if (f->pad < 0 || f->pad > MOST || f->mode < 0 || f->mode >= MO_FRAMES_MODES) return false;
+    if (f->pad < -MOST || f->pad > MOST || f->mode < 0 || f->mode >= MO_FRAMES_MODES) return false;
     if (x->rank != 4 || x->d[0] % f->frames || f->channels < x->d[1]) return false;
     const struct mo_shape y = mo_frames_shape(f, x);
     if (mo_shape_count(&y) < 0) return false;

@@ -7,6 +7,7 @@
  *                     that does not exist is zero.  [clips * out, kernel * channels, H, W]
  *   MO_FRAMES_MAX     the largest of those that exist.  [clips * out, C, H, W], like
  *   MO_FRAMES_MEAN    their mean.
+ * `pad` may be negative: the first frames are left out.
  * So a convolution over three dimensions is one over the images that gathering makes.  Only passes make the
  * operator (codegen/passes/pass_images.c).  Attribute `window` has the numbers of struct mo_clip_window in
  * their order. */

@@ -44,7 +44,8 @@ void MO_SIMD(frames)(const struct mo_kargs *args, int64_t begin, int64_t end, vo
     (void)scratch;
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t k = unit % p->parts, o = unit / p->parts % w->out;
-        const int64_t chunk = unit / p->parts / w->out % p->chunks, clip = unit / p->parts / w->out / p->chunks;
+        const int64_t chunk = unit / p->parts / w->out % p->chunks,
+                      clip = unit / p->parts / w->out / p->chunks;
         const int64_t at = chunk * MO_FRAMES_CHUNK, image = clip * w->out + o;
         const int64_t n = p->part - at < MO_FRAMES_CHUNK ? p->part - at : MO_FRAMES_CHUNK;
         float *y = (float *)((char *)args->out[0] + image * args->out_image[0]) + k * p->part;

@@ -225,8 +225,8 @@ struct mo_reduce_params {
 };
 
 /* frames: an image is `part` floats of each of `parts` frames, or of one; `size` of them come from a frame of
- * x, and the others are zero.  unit = (clip, chunk of MO_FRAMES_CHUNK floats, image, part): a chunk of all frames
- * of a clip stays in the cache while all images take theirs. */
+ * x, and the others are zero.  unit = (clip, chunk of MO_FRAMES_CHUNK floats, image, part): a chunk of all
+ * frames of a clip stays in the cache while all images take theirs. */
 enum { MO_FRAMES_CHUNK = 4096 };
 struct mo_frames_params {
     struct mo_clip_window window;

@@ -175,6 +175,22 @@ static void odd_clips(struct ob *b) {
     ob_output(b, "f");
 }
 
+/* Filters of more frames than are gathered, with all that an epilogue has. */
+static void deep(struct ob *b) {
+    ob_input(b, "x", MOIRE_F32, "2,18,11,5,6");
+    ob_random(b, "w1", "18,18,9,3,3");
+    ob_random(b, "w2", "20,18,10,1,1");
+    ob_random(b, "bias", "18");
+    ob_node(b, "Conv", "x w1 bias", "a");
+    ob_ints(b, "pads", "4,1,1,4,1,1");
+    ob_node(b, "Add", "a x", "b");
+    ob_node(b, "Relu", "b", "c");
+    ob_node(b, "Conv", "c w2", "y");
+    ob_ints(b, "strides", "2,1,1");
+    ob_ints(b, "pads", "5,0,0,3,0,0");
+    ob_output(b, "y");
+}
+
 /* --- draws ---------------------------------------------------------------------------------------------- */
 
 static int pick(uint64_t *seed, int n) {
@@ -272,7 +288,7 @@ static const struct {
     int rank, left, moves; /* layers left over tensors of this rank; Reshapes and Transposes in the end */
 } models[] = {
     {"chain", chain, 3, 0, 3}, {"borders", borders, 3, 0, 7},     {"squeeze", squeeze, 3, 0, 2},
-    {"clips", clips, 5, 0, 5}, {"odd clips", odd_clips, 5, 3, 6},
+    {"clips", clips, 5, 0, 5}, {"odd clips", odd_clips, 5, 3, 6}, {"deep", deep, 5, 0, 4},
 };
 
 static void models_compute_the_same(void **state) {
