@@ -227,6 +227,7 @@ static int add_chain(struct mo_images *w, struct mo_node *node, const struct mo_
     if (!in) return mo_no_memory(w->err);
     in[4] = -1;
     node->in = in;
+    w->chain[node->id] = w->g->n_nodes;
     for (int64_t k = 0; k < f->kernel; k++) {
         const struct mo_clip_window tap = tap_of(f, k, filters->shape.d[1]);
         struct mo_node *conv = k + 1 < f->kernel ? add_conv(w, node) : node;
@@ -239,6 +240,7 @@ static int add_chain(struct mo_images *w, struct mo_node *node, const struct mo_
         if (rc) return rc;
         sum = conv->out[0];
     }
+    w->chain_end[node->id] = w->g->n_nodes;
     return MOIRE_OK;
 }
 

@@ -10,6 +10,7 @@ struct mo_images {
     struct mo_graph *g;
     int *image; /* of every tensor: the one that holds the same as images, or -1 */
     bool *owed; /* of every tensor: its producer writes images, and nobody has needed itself so far */
+    int *chain, *chain_end; /* of every node: nodes [chain, chain_end) come right before it, in their order */
     moire_error *err;
 };
 

@@ -212,12 +212,35 @@ static int visit(struct mo_images *w, struct mo_node *node) {
     return MOIRE_OK;
 }
 
+/* Chains in their order: sorted by operands alone, all images would be there before the first sum. */
+static int order_chains(struct mo_images *w, int nodes) {
+    struct mo_graph *g = w->g;
+    const int n = g->n_nodes;
+    struct mo_node **order = mo_region_array(g->region, (size_t)n + 1, sizeof *order);
+    char *moved = mo_region_array(g->region, (size_t)n + 1, 1);
+    int at = 0;
+    if (!order || !moved) return mo_no_memory(w->err);
+    for (int i = 0; i < nodes; i++) {
+        for (int k = w->chain[i]; k < w->chain_end[i]; k++) {
+            order[at++] = g->nodes[k];
+            moved[k] = 1;
+        }
+        order[at++] = g->nodes[i];
+    }
+    for (int i = nodes; i < n; i++)
+        if (!moved[i]) order[at++] = g->nodes[i];
+    memcpy(g->nodes, order, (size_t)n * sizeof *order);
+    return MOIRE_OK;
+}
+
 int mo_pass_images(struct mo_graph *g, moire_error *err) {
     const int tensors = g->n_tensors, nodes = g->n_nodes;
     struct mo_images w = {.g = g, .err = err};
     w.image = mo_region_array(g->region, (size_t)tensors + 1, sizeof *w.image);
     w.owed = mo_region_array(g->region, (size_t)tensors + 1, sizeof *w.owed);
-    if (!w.image || !w.owed) return mo_no_memory(err);
+    w.chain = mo_region_array(g->region, (size_t)nodes + 1, sizeof *w.chain);
+    w.chain_end = mo_region_array(g->region, (size_t)nodes + 1, sizeof *w.chain_end);
+    if (!w.image || !w.owed || !w.chain || !w.chain_end) return mo_no_memory(err);
     for (int i = 0; i < tensors; i++)
         w.image[i] = -1;
     int rc = MOIRE_OK;
@@ -225,5 +248,5 @@ int mo_pass_images(struct mo_graph *g, moire_error *err) {
         if (!g->nodes[i]->dead) rc = visit(&w, g->nodes[i]);
     for (int i = 0; !rc && i < g->n_outputs; i++)
         rc = restore(&w, g->outputs[i]);
-    return rc;
+    return rc ? rc : order_chains(&w, nodes);
 }

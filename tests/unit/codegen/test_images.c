@@ -340,6 +340,23 @@ static void any_window_computes_the_same(void **state) {
     assert_int_equal(wrong, 0);
 }
 
+/* Each sum of a chain is there before the next frames are: only one copy of the images at a time. */
+static void chains_keep_their_order(void **state) {
+    (void)state;
+    struct ob *b = ob_create(13);
+    deep(b);
+    struct mo_graph *g = ways_graph(b, true, true);
+    int copies = 0, most = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        if (!strcmp(g->nodes[i]->op_type, "Frames")) copies++;
+        if (!strcmp(g->nodes[i]->op_type, "Conv")) copies = 0;
+        if (copies > most) most = copies;
+    }
+    assert_int_equal(most, 1);
+    mo_graph_destroy(g);
+    ob_destroy(b);
+}
+
 struct sweep {
     struct mo_env env;
     const uint8_t *bytes;
@@ -372,9 +389,8 @@ static void out_of_memory_everywhere(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(models_compute_the_same),
-        cmocka_unit_test(nothing_else_is_moved),
-        cmocka_unit_test(any_window_computes_the_same),
+        cmocka_unit_test(models_compute_the_same),  cmocka_unit_test(nothing_else_is_moved),
+        cmocka_unit_test(chains_keep_their_order),  cmocka_unit_test(any_window_computes_the_same),
         cmocka_unit_test(out_of_memory_everywhere),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
