@@ -56,14 +56,13 @@ void gpu_check_graph(struct mo_graph *g, enum mo_gpu_precision precision, const 
     mo_gpu_program_destroy(p);
 }
 
-/* A pass for this machine's kernels has split a recurrence: it is left out for devices. */
+/* A pass for this machine's kernels has made a layer that is left out for devices. */
 static bool is_for_cores(const struct mo_graph *g) {
+    static const char *const made[] = {"RNN", "GRU", "LSTM", "Frames"};
     bool any = false;
-    for (int i = 0; i < g->n_nodes; i++) {
-        const char *op = g->nodes[i]->op_type;
-        any = any ||
-              (*g->nodes[i]->domain && (!strcmp(op, "RNN") || !strcmp(op, "GRU") || !strcmp(op, "LSTM")));
-    }
+    for (int i = 0; i < g->n_nodes; i++)
+        for (size_t k = 0; *g->nodes[i]->domain && k < sizeof made / sizeof *made; k++)
+            any = any || !strcmp(g->nodes[i]->op_type, made[k]);
     return any;
 }
 
