@@ -216,6 +216,7 @@ static int visit(struct mo_images *w, struct mo_node *node) {
 static int order_chains(struct mo_images *w, int nodes) {
     struct mo_graph *g = w->g;
     const int n = g->n_nodes;
+    if (n == nodes) return MOIRE_OK;
     struct mo_node **order = mo_region_array(g->region, (size_t)n + 1, sizeof *order);
     char *moved = mo_region_array(g->region, (size_t)n + 1, 1);
     int at = 0;
