@@ -284,10 +284,10 @@ def test_what_dlpack_cannot_give_is_said():
 
 def test_slow_layers_are_warned_of():
     data = model(
-        [helper.make_node("Conv", ["x", "w"], ["y"])],
+        [helper.make_node("Conv", ["x", "w"], ["y"], group=2)],
         [("x", FLOAT, [1, 8, 10, 20, 20])],
         [("y", FLOAT, [1, 8, 8, 18, 18])],
-        [("w", random(8, 8, 3, 3, 3))],
+        [("w", random(8, 4, 3, 3, 3))],
     )
     with pytest.warns(RuntimeWarning, match="'model': .*slow reference: 3-D Conv"):
         moire.Session(data, threads=1).close()
