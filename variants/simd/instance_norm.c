@@ -4,6 +4,7 @@
 #include <string.h>
 #include "variants/simd/params.h"
 #include "variants/simd/simd.h"
+#include "variants/simd/vec.h"
 
 /* Sums of so many values at a time are floats; those of all of them are doubles. */
 enum { STRIP = 1024, WIDE = 16 };
@@ -37,9 +38,11 @@ static void run_block(const float *x, float *restrict y, int64_t pixels, float e
     add_up(x, pixels, mean, true, squares);
     for (int l = 0; l < WIDE; l++)
         by[l] = scale[l] / sqrtf((float)(squares[l] / (double)pixels) + epsilon);
-    for (int64_t i = 0; i < pixels; i++)
-        for (int l = 0; l < WIDE; l++)
-            y[i * WIDE + l] = (x[i * WIDE + l] - mean[l]) * by[l] + to[l];
+    for (int64_t i = 0; i < pixels * WIDE; i += WIDE)
+        for (int l = 0; l < WIDE; l += LANES) {
+            const vec above = *(const vec *)(x + i + l) - *(const vec *)(mean + l);
+            *(vec *)(y + i + l) = above * *(const vec *)(by + l) + *(const vec *)(to + l);
+        }
 }
 
 /* One channel: lanes are its neighbours, and the last few values are added one by one. */
