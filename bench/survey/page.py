@@ -3,6 +3,11 @@
 """page.py SURVEY.json >PAGE.md - the result of `moire bench survey` as a page."""
 import json
 import sys
+import textwrap
+
+
+def say(text, indent=""):
+    print(textwrap.fill(text, 120, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False))
 
 
 def number(value, form):
@@ -22,14 +27,20 @@ def layer(row):
 
 
 def table(rows):
-    print("| network | batch | threads | answers | built in, ms | compiled, ms | best peer | its ms | built in | compiled |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    columns = [("network", lambda r: r["model"]),
+               ("batch", lambda r: str(r["batch"])),
+               ("threads", lambda r: str(r["threads"])),
+               ("answers", lambda r: r.get("answers", "")),
+               ("built in, ms", lambda r: number(r.get("builtin_ms"), "{:.2f}")),
+               ("compiled, ms", lambda r: number(r.get("compiled_ms"), "{:.2f}")),
+               ("best peer", lambda r: r.get("best_peer", "")),
+               ("its ms", lambda r: number(r.get(r.get("best_peer", "") + "_ms"), "{:.2f}")),
+               ("built in", lambda r: number(r.get("builtin"), "{:.2f}")),
+               ("compiled", lambda r: number(r.get("compiled"), "{:.2f}"))]
+    columns = [c for c in columns if any(c[1](r) for r in rows)]
+    print("| " + " | ".join(name for name, _ in columns) + " |\n" + "|---" * len(columns) + "|")
     for r in rows:
-        peer = r.get("best_peer", "")
-        print(f"| {r['model']} | {r['batch']} | {r['threads']} | {r.get('answers', '')} | "
-              f"{number(r.get('builtin_ms'), '{:.2f}')} | {number(r.get('compiled_ms'), '{:.2f}')} | {peer} | "
-              f"{number(r.get(peer + '_ms'), '{:.2f}')} | {number(r.get('builtin'), '{:.2f}')} | "
-              f"{number(r.get('compiled'), '{:.2f}')} |")
+        print("| " + " | ".join(value(r) for _, value in columns) + " |")
 
 
 def main():
@@ -41,22 +52,25 @@ def main():
     wrong = [r["model"] for r in rows if r.get("answers") == "wrong"]
     failed = [r["model"] for r in rows if r.get("why")]
     print("# A survey of networks\n")
-    print("For whoever asks how moire does on a network that nobody tuned it for: networks of many families, exported by "
-          "their\nown packages, their answers compared with PyTorch's, their time with that of the best peer. "
-          "Ratios above 1: moire is\nfaster. `make survey` makes this page.\n")
-    print(f"{len(rows)} rows; wrong: {', '.join(wrong) or 'none'}; not run: {', '.join(failed) or 'none'}.\n")
+    say("For whoever asks how moire does on a network that nobody tuned it for: networks of many families as their "
+        "packages export them, their answers compared with PyTorch's, their time with that of the best peer. Ratios "
+        "above 1: moire is faster. `make survey` makes this page.")
+    print()
+    say(f"{len(rows)} rows; wrong: {', '.join(wrong) or 'none'}; not run: {', '.join(failed) or 'none'}.")
+    print()
     for s in d.get("summary", []):
         kind = "Built-in" if s["kernels"] == "builtin" else "Compiled"
-        print(f"* {kind} kernels, batch {s['batch']}, threads {s['threads']}: {s['geomean']:.2f} times as fast as the best "
-              f"peer\n  (geometric mean of {s['models']}), {s['least']:.2f} at least, {s['below_1']} below 1.")
+        say(f"* {kind} kernels, batch {s['batch']}, threads {s['threads']}: {s['geomean']:.2f} times as fast as the "
+            f"best peer (geometric mean of {s['models']}), {s['least']:.2f} at least, {s['below_1']} below 1.", "  ")
     print("\n## The slowest, and where their time goes\n")
     for r in sorted((r for r in rows if ratio(r)), key=ratio)[:10]:
-        print(f"* {r['model']}, batch {r['batch']}, threads {r['threads']}: {ratio(r):.2f}. {layer(r)}")
+        say(f"* {r['model']}, batch {r['batch']}, threads {r['threads']}: {ratio(r):.2f}. {layer(r)}.", "  ")
     print("\n## All\n")
     table(rows)
-    peers = ", ".join(about.get("peers", []))
-    print(f"\n**Experiment.** {about['date'][:10]}, {about['cpu']}, {about['cores']} cores, {about['compiler']}, moire "
-          f"{about['moire']} (commit\n{about['commit']}), {peers}.\n`{about['command']}`")
+    print()
+    say(f"**Experiment.** {about['date'][:10]}, {about['cpu']}, {about['cores']} cores, {about['compiler']}, moire "
+        f"{about['moire']} (commit {about['commit'].rstrip('+')}), {', '.join(about.get('peers', []))}; weights of seed 1.")
+    print(f"\n```\n{about['command']}\n```")
 
 
 if __name__ == "__main__":
