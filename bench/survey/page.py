@@ -70,7 +70,8 @@ def main():
     print()
     say(f"**Experiment.** {about['date'][:10]}, {about['cpu']}, {about['cores']} cores, {about['compiler']}, moire "
         f"{about['moire']} (commit {about['commit'].rstrip('+')}), {', '.join(about.get('peers', []))}; weights of seed 1.")
-    print(f"\n```\n{about['command']}\n```")
+    lines = textwrap.wrap(about["command"], 112, break_long_words=False, break_on_hyphens=False)
+    print("\n```\n" + " \\\n    ".join(lines) + "\n```")
 
 
 if __name__ == "__main__":
