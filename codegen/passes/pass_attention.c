@@ -173,27 +173,6 @@ static bool is_perm(const int64_t perm[4], int a, int b, int c) {
     return perm[0] == 0 && perm[1] == a && perm[2] == b && perm[3] == c;
 }
 
-static struct mo_node *add_node(struct mo_graph *g, const char *op, int n_in, int from, int to) {
-    struct mo_node *node = mo_graph_add_node(g, "attention", op, "", n_in, 1);
-    if (!node || !(node->op = mo_op_find(op, ""))) return NULL;
-    node->opset = 13;
-    node->in[0] = from;
-    node->out[0] = to;
-    return node;
-}
-
-/* A Reshape from one tensor to another. */
-static int add_reshape(struct mo_graph *g, int from, int to, moire_error *err) {
-    const struct mo_shape *s = &g->tensors[to]->shape;
-    struct mo_tensor *shape =
-        mo_graph_add_const(g, "shape", MOIRE_I64, &(struct mo_shape){.rank = 1, .d = {s->rank}});
-    struct mo_node *node = shape ? add_node(g, "Reshape", 2, from, to) : NULL;
-    if (!node) return mo_no_memory(err);
-    memcpy(shape->data, s->d, (size_t)s->rank * sizeof *s->d);
-    node->in[1] = shape->id;
-    return MOIRE_OK;
-}
-
 static int new_tensor(struct mo_graph *g, const struct mo_shape *shape, moire_dtype dtype, moire_error *err) {
     const struct mo_tensor *t = mo_graph_add_tensor(g, "attention", dtype, shape);
     return t ? t->id : mo_no_memory(err);
@@ -205,7 +184,7 @@ static int lifted(struct mo_graph *g, int id, moire_error *err) {
     if (g->tensors[id]->shape.rank == 4) return id;
     int to =
         new_tensor(g, &(struct mo_shape){.rank = 4, .d = {1, d[0], d[1], d[2]}}, g->tensors[id]->dtype, err);
-    int rc = to < 0 ? to : add_reshape(g, id, to, err);
+    int rc = to < 0 ? to : mo_add_reshape(g, id, to, err);
     return rc ? rc : to;
 }
 
@@ -219,9 +198,7 @@ static int turned(struct mo_graph *g, int id, moire_error *err) {
     perm[r - 2] = r - 1;
     perm[r - 1] = r - 2;
     if ((to = new_tensor(g, &shape, g->tensors[id]->dtype, err)) < 0) return to;
-    struct mo_node *node = add_node(g, "Transpose", 1, id, to);
-    if (!node) return mo_no_memory(err);
-    int rc = mo_set_ints(g, node, "perm", perm, r, err);
+    const int rc = mo_add_transpose(g, id, to, perm, err);
     return rc ? rc : to;
 }
 
@@ -255,7 +232,7 @@ static int result(struct mo_graph *g, int from, int rank, struct place *out, moi
     const int64_t *d = g->tensors[to]->shape.d;
     out->tensor =
         new_tensor(g, &(struct mo_shape){.rank = 4, .d = {1, d[0], d[1], d[2]}}, g->tensors[to]->dtype, err);
-    return out->tensor < 0 ? out->tensor : add_reshape(g, out->tensor, to, err);
+    return out->tensor < 0 ? out->tensor : mo_add_reshape(g, out->tensor, to, err);
 }
 
 /* --- the rewrite --------------------------------------------------------------------------------------- */

@@ -8,7 +8,6 @@
  * operand. */
 #include <string.h>
 #include "codegen/passes/passes.h"
-#include "runtime/ops/op.h"
 
 struct term {
     char label[MOIRE_MAX_RANK + 1];
@@ -124,26 +123,6 @@ static int new_tensor(const struct einsum *e, const struct mo_shape *shape) {
     return t ? t->id : mo_no_memory(e->err);
 }
 
-static struct mo_node *new_node(const struct einsum *e, const char *op, int n_in, int from, int to) {
-    struct mo_node *node = mo_graph_add_node(e->g, "einsum", op, "", n_in, 1);
-    if (!node || !(node->op = mo_op_find(op, ""))) return NULL;
-    node->opset = 13;
-    node->in[0] = from;
-    node->out[0] = to;
-    return node;
-}
-
-static int reshape(const struct einsum *e, int from, int to) {
-    const struct mo_shape *s = &e->g->tensors[to]->shape;
-    struct mo_tensor *shape =
-        mo_graph_add_const(e->g, "shape", MOIRE_I64, &(struct mo_shape){.rank = 1, .d = {s->rank}});
-    struct mo_node *node = shape ? new_node(e, "Reshape", 2, from, to) : NULL;
-    if (!node) return mo_no_memory(e->err);
-    memcpy(shape->data, s->d, (size_t)s->rank * sizeof *s->d);
-    node->in[1] = shape->id;
-    return MOIRE_OK;
-}
-
 /* perm: where each axis of `to` is in `from`.  True: none moves. */
 static bool find_perm(const char *from, const char *to, int n, int64_t *perm) {
     bool same = true;
@@ -152,11 +131,6 @@ static bool find_perm(const char *from, const char *to, int n, int64_t *perm) {
         same = same && perm[i] == i;
     }
     return same;
-}
-
-static int transpose(const struct einsum *e, int from, int to, const int64_t *perm, int n) {
-    struct mo_node *node = new_node(e, "Transpose", 1, from, to);
-    return node ? mo_set_ints(e->g, node, "perm", perm, n, e->err) : mo_no_memory(e->err);
 }
 
 /* The constant in another order of axes. */
@@ -196,12 +170,12 @@ static int arranged(const struct einsum *e, int id, const struct term *term, con
     const bool same = find_perm(term->label, order->label, term->n, perm);
     if (from->data && !(same && mo_shape_equal(&from->shape, shape))) return permuted(e, from, perm, shape);
     if (!same) {
-        const int to = new_tensor(e, &moved), rc = to < 0 ? to : transpose(e, id, to, perm, term->n);
+        const int to = new_tensor(e, &moved), rc = to < 0 ? to : mo_add_transpose(e->g, id, to, perm, e->err);
         if (rc) return rc;
         id = to;
     }
     if (mo_shape_equal(&moved, shape)) return id;
-    const int to = new_tensor(e, shape), rc = to < 0 ? to : reshape(e, id, to);
+    const int to = new_tensor(e, shape), rc = to < 0 ? to : mo_add_reshape(e->g, id, to, e->err);
     return rc ? rc : to;
 }
 
@@ -216,7 +190,7 @@ static int give(const struct einsum *e, const struct mo_shape *shape, int y, int
     int id = y;
     if (!same) {
         if ((id = new_tensor(e, &apart)) < 0) return id;
-        const int rc = transpose(e, id, y, perm, e->y.n);
+        const int rc = mo_add_transpose(e->g, id, y, perm, e->err);
         if (rc) return rc;
     }
     if (whole) {
@@ -224,7 +198,7 @@ static int give(const struct einsum *e, const struct mo_shape *shape, int y, int
         return MOIRE_OK;
     }
     *product = new_tensor(e, shape);
-    return *product < 0 ? *product : reshape(e, *product, id);
+    return *product < 0 ? *product : mo_add_reshape(e->g, *product, id, e->err);
 }
 
 static int convert(struct mo_graph *g, struct mo_node *node, moire_error *err) {
@@ -247,7 +221,7 @@ static int convert(struct mo_graph *g, struct mo_node *node, moire_error *err) {
     int product;
     const int rc = give(&e, &whole, node->out[0], &product);
     if (rc) return rc;
-    struct mo_node *matmul = new_node(&e, "MatMul", 2, a, product);
+    struct mo_node *matmul = mo_add_node(g, "MatMul", 2, a, product);
     if (!matmul) return mo_no_memory(err);
     matmul->in[1] = b;
     node->dead = true;

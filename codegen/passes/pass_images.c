@@ -28,51 +28,23 @@ struct mo_shape mo_shape_of_images(const struct mo_shape *s) {
 
 /* --- from tensors to images and back ------------------------------------------------------------------- */
 
-static int add_node(struct mo_images *w, const char *op, int n_in, int from, int to, struct mo_node **out) {
-    struct mo_node *node = mo_graph_add_node(w->g, w->g->tensors[to]->name, op, "", n_in, 1);
-    if (!node) {
-        mo_no_memory(w->err);
-        return MOIRE_ENOMEM;
-    }
-    node->op = mo_op_find(op, "");
-    node->opset = w->g->opset;
-    node->in[0] = from;
-    node->out[0] = to;
-    *out = node;
-    return node->op ? MOIRE_OK : mo_fail(w->err, MOIRE_EINTERNAL, "no operator %s", op);
-}
-
-static int add_reshape(struct mo_images *w, int from, int to) {
-    const struct mo_tensor *t = w->g->tensors[to];
-    const struct mo_shape length = {.rank = 1, .d = {t->shape.rank}};
-    struct mo_tensor *shape = mo_graph_add_const(w->g, t->name, MOIRE_I64, &length);
-    struct mo_node *node;
-    if (!shape) return mo_no_memory(w->err);
-    memcpy(shape->data, t->shape.d, (size_t)t->shape.rank * sizeof(int64_t));
-    const int rc = add_node(w, "Reshape", 2, from, to, &node);
-    if (!rc) node->in[1] = shape->id;
-    return rc;
-}
-
-static int add_transpose(struct mo_images *w, int from, int to) {
-    struct mo_node *node;
-    const int rc = add_node(w, "Transpose", 1, from, to, &node);
-    return rc ? rc : mo_set_ints(w->g, node, "perm", (const int64_t[]){0, 2, 1, 3, 4}, 5, w->err);
-}
-
 /* Between a tensor and its images, in either direction. */
 static int add_moves(struct mo_images *w, int tensor, int images, bool back) {
+    static const int64_t swap[] = {0, 2, 1, 3, 4};
     const struct mo_tensor *t = w->g->tensors[tensor];
+    const int from = back ? images : tensor, to = back ? tensor : images;
     struct mo_shape turned = t->shape;
     if (t->shape.rank == 3 || t->shape.d[1] == 1 || t->shape.d[2] == 1)
-        return back ? add_reshape(w, images, tensor) : add_reshape(w, tensor, images);
+        return mo_add_reshape(w->g, from, to, w->err);
     turned.d[1] = t->shape.d[2];
     turned.d[2] = t->shape.d[1];
     const struct mo_tensor *between = mo_graph_add_tensor(w->g, t->name, MOIRE_F32, &turned);
     if (!between) return mo_no_memory(w->err);
-    const int rc = back ? add_reshape(w, images, between->id) : add_transpose(w, tensor, between->id);
+    const int rc = back ? mo_add_reshape(w->g, from, between->id, w->err)
+                        : mo_add_transpose(w->g, from, between->id, swap, w->err);
     if (rc) return rc;
-    return back ? add_transpose(w, between->id, tensor) : add_reshape(w, between->id, images);
+    return back ? mo_add_transpose(w->g, between->id, to, swap, w->err)
+                : mo_add_reshape(w->g, between->id, to, w->err);
 }
 
 static int new_images(struct mo_images *w, int id) {

@@ -22,14 +22,6 @@ static bool is_pool(const struct mo_node *node) {
     return mo_is(node, "MaxPool") || mo_is(node, "AveragePool") || mo_is(node, "LpPool");
 }
 
-static bool read_list(const struct mo_node *node, const char *name, int64_t fallback, int64_t *out,
-                      int want) {
-    for (int i = 0; i < want; i++)
-        out[i] = fallback;
-    int n = mo_attr_ints(node, name, out, want);
-    return n == -1 || n == want;
-}
-
 static bool read_window(const struct mo_graph *g, const struct mo_node *node, struct window *w) {
     const struct mo_tensor *x = mo_node_in(g, node, 0),
                            *weights = mo_is(node, "Conv") ? mo_node_in(g, node, 1) : NULL;
@@ -38,8 +30,8 @@ static bool read_window(const struct mo_graph *g, const struct mo_node *node, st
     w->n = x->shape.rank - 2;
     if (weights && weights->shape.rank != w->n + 2) return false;
     bool ok =
-        read_list(node, "kernel_shape", 1, w->k, w->n) && read_list(node, "strides", 1, w->stride, w->n) &&
-        read_list(node, "dilations", 1, w->dilation, w->n) && read_list(node, "pads", 0, w->pads, 2 * w->n);
+        mo_ints_or(node, "kernel_shape", 1, w->k, w->n) && mo_ints_or(node, "strides", 1, w->stride, w->n) &&
+        mo_ints_or(node, "dilations", 1, w->dilation, w->n) && mo_ints_or(node, "pads", 0, w->pads, 2 * w->n);
     for (int i = 0; weights && i < w->n; i++)
         w->k[i] = weights->shape.d[2 + i];
     return ok;

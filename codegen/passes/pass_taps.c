@@ -28,13 +28,6 @@ static void cut(struct axis *a) {
         a->behind -= a->dilation;
 }
 
-static bool list(const struct mo_node *node, const char *name, int64_t fallback, int64_t *out, int want) {
-    for (int i = 0; i < want; i++)
-        out[i] = fallback;
-    const int n = mo_attr_ints(node, name, out, want);
-    return n == -1 || n == want;
-}
-
 /* False: nothing is to be cut. */
 static bool find(const struct mo_graph *g, const struct mo_node *node, struct axis axis[SPATIAL], int *n) {
     const struct mo_tensor *x = mo_node_in(g, node, 0), *w = mo_node_in(g, node, 1),
@@ -45,8 +38,8 @@ static bool find(const struct mo_graph *g, const struct mo_node *node, struct ax
     *n = x->shape.rank - 2;
     if (*n < 1 || w->shape.rank != *n + 2 || y->shape.rank != *n + 2) return false;
     if (strcmp(mo_attr_string(node, "auto_pad", "NOTSET"), "NOTSET") ||
-        !list(node, "strides", 1, stride, *n) || !list(node, "dilations", 1, dilation, *n) ||
-        !list(node, "pads", 0, pads, 2 * *n))
+        !mo_ints_or(node, "strides", 1, stride, *n) || !mo_ints_or(node, "dilations", 1, dilation, *n) ||
+        !mo_ints_or(node, "pads", 0, pads, 2 * *n))
         return false;
     for (int i = 0; i < *n; i++) {
         axis[i] = (struct axis){.k = w->shape.d[2 + i],

@@ -122,6 +122,13 @@ struct mo_tensor *mo_derive_constant(struct mo_graph *g, const struct mo_tensor 
 void mo_drop_constant(struct mo_graph *g, int id);
 /* Readers of tensor `old` read `instead`; how many times they do. */
 int mo_read_instead(struct mo_graph *g, int old, int instead);
+/* A new node of the default domain from one tensor to another, called like what it makes; NULL: no memory. */
+struct mo_node *mo_add_node(struct mo_graph *g, const char *op, int n_in, int from, int to);
+/* A Reshape into the shape that `to` has; a Transpose. */
+int mo_add_reshape(struct mo_graph *g, int from, int to, moire_error *err);
+int mo_add_transpose(struct mo_graph *g, int from, int to, const int64_t *perm, moire_error *err);
+/* An attribute of exactly `want` integers, which are all `fallback` where it is absent. */
+bool mo_ints_or(const struct mo_node *node, const char *name, int64_t fallback, int64_t *out, int want);
 /* Sets or adds an attribute. */
 int mo_set_ints(struct mo_graph *g, struct mo_node *node, const char *name, const int64_t *values, int n,
                 moire_error *err);

@@ -126,6 +126,38 @@ int mo_set_string(struct mo_graph *g, struct mo_node *node, const char *name, co
     return MOIRE_OK;
 }
 
+struct mo_node *mo_add_node(struct mo_graph *g, const char *op, int n_in, int from, int to) {
+    struct mo_node *node = mo_graph_add_node(g, g->tensors[to]->name, op, "", n_in, 1);
+    if (!node || !(node->op = mo_op_find(op, ""))) return NULL;
+    node->opset = 13;
+    node->in[0] = from;
+    node->out[0] = to;
+    return node;
+}
+
+int mo_add_reshape(struct mo_graph *g, int from, int to, moire_error *err) {
+    const struct mo_shape *s = &g->tensors[to]->shape;
+    struct mo_tensor *shape =
+        mo_graph_add_const(g, "shape", MOIRE_I64, &(struct mo_shape){.rank = 1, .d = {s->rank}});
+    struct mo_node *node = shape ? mo_add_node(g, "Reshape", 2, from, to) : NULL;
+    if (!node) return mo_no_memory(err);
+    memcpy(shape->data, s->d, (size_t)s->rank * sizeof *s->d);
+    node->in[1] = shape->id;
+    return MOIRE_OK;
+}
+
+int mo_add_transpose(struct mo_graph *g, int from, int to, const int64_t *perm, moire_error *err) {
+    struct mo_node *node = mo_add_node(g, "Transpose", 1, from, to);
+    return node ? mo_set_ints(g, node, "perm", perm, g->tensors[to]->shape.rank, err) : mo_no_memory(err);
+}
+
+bool mo_ints_or(const struct mo_node *node, const char *name, int64_t fallback, int64_t *out, int want) {
+    for (int i = 0; i < want; i++)
+        out[i] = fallback;
+    const int n = mo_attr_ints(node, name, out, want);
+    return n == -1 || n == want;
+}
+
 int mo_read_instead(struct mo_graph *g, int old, int instead) {
     int n = 0;
     for (int i = 0; i < g->n_nodes; i++)

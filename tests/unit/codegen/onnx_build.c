@@ -236,3 +236,18 @@ void ob_integers(struct ob *b, const char *name, const char *values, moire_dtype
     ob_node(b, "Cast", wide, name);
     ob_int(b, "to", type);
 }
+
+void ob_batch_norm(struct ob *b, const char *in, const char *out, const char *channels) {
+    static const char *const parts[] = {"g", "b", "m", "v"};
+    char words[100];
+    snprintf(words, sizeof words, "%s %s_g %s_b %s_m %s_v", in, out, out, out, out);
+    for (int i = 0; i < 4; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "%s_%s", out, parts[i]);
+        Onnx__TensorProto *t = ob_random(b, name, channels);
+        float *v = (float *)(void *)t->raw_data.data;
+        for (size_t k = 0; i == 3 && k < t->raw_data.len / 4; k++)
+            v[k] = v[k] * v[k] + 0.5f;
+    }
+    ob_node(b, "BatchNormalization", words, out);
+}

@@ -56,4 +56,6 @@ void ob_float(struct ob *b, const char *name, float value);
 void ob_string(struct ob *b, const char *name, const char *value);
 void ob_ints(struct ob *b, const char *name, const char *values);
 uint8_t *ob_pack(struct ob *b, size_t *n); /* lives as long as b */
+/* A BatchNormalization with constants of its own, for so many channels. */
+void ob_batch_norm(struct ob *b, const char *in, const char *out, const char *channels);
 #endif

@@ -10,8 +10,7 @@
 #include <string.h>
 #include "codegen/frontend.h"
 #include "runtime/ops/util.h"
-#include "tests/unit/base/fault_sys.h"
-#include "tests/unit/codegen/onnx_build.h"
+#include "tests/unit/codegen/ways_case.h"
 #include "tools/moire/verify/ways.h"
 
 enum { PIXELS = 2 * 5 * 5, OUTPUTS = 3 * 5 * 5 };
@@ -133,31 +132,11 @@ static void graphs_without_products_stay(void **state) {
     ob_destroy(b);
 }
 
-struct sweep {
-    struct mo_env env;
-    const uint8_t *bytes;
-    size_t n;
-};
-
-static int load_once(void *ctx) {
-    struct sweep *s = ctx;
-    struct mo_graph *g = NULL;
-    moire_error err;
-    int rc = mo_frontend_parse(&s->env, s->bytes, s->n, NULL, NULL, &g, &err);
-    mo_graph_destroy(g);
-    return rc;
-}
-
 static void out_of_memory_everywhere(void **state) {
     (void)state;
     for (int io = 0; io < 2; io++) {
         struct ob *b = model(io ? MOIRE_F16 : MOIRE_F32, true);
-        struct fault_sys f;
-        struct sweep s = {.env = mo_env_default()};
-        s.bytes = ob_pack(b, &s.n);
-        fault_sys_init(&f);
-        s.env.sys = &f.table;
-        fault_sys_sweep(&f, load_once, &s, MOIRE_ENOMEM);
+        ways_without_memory(b);
         ob_destroy(b);
     }
 }

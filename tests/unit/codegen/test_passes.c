@@ -14,33 +14,17 @@
 #include <math.h>
 #include <string.h>
 #include "codegen/frontend.h"
-#include "tests/unit/base/fault_sys.h"
-#include "tests/unit/codegen/onnx_build.h"
+#include "tests/unit/codegen/ways_case.h"
 #include "tools/moire/inspect/inspect.h"
 
 /* --- models -------------------------------------------------------------------------------------------- */
-
-static void batch_norm(struct ob *b, const char *in, const char *out, const char *channels) {
-    char words[100];
-    snprintf(words, sizeof words, "%s %s_g %s_b %s_m %s_v", in, out, out, out, out);
-    const char *parts[] = {"g", "b", "m", "v"};
-    for (int i = 0; i < 4; i++) {
-        char name[40];
-        snprintf(name, sizeof name, "%s_%s", out, parts[i]);
-        Onnx__TensorProto *t = ob_random(b, name, channels);
-        float *v = (float *)(void *)t->raw_data.data;
-        for (size_t k = 0; i == 3 && k < t->raw_data.len / 4; k++)
-            v[k] = v[k] * v[k] + 0.5f;
-    }
-    ob_node(b, "BatchNormalization", words, out);
-}
 
 static void conv_bn_relu(struct ob *b) {
     ob_input(b, "x", MOIRE_F32, "N,3,9,9");
     ob_random(b, "w", "20,3,3,3");
     ob_node(b, "Conv", "x w", "a");
     ob_ints(b, "strides", "2,2");
-    batch_norm(b, "a", "c", "20");
+    ob_batch_norm(b, "a", "c", "20");
     ob_node(b, "Relu", "c", "y");
     ob_output(b, "y");
 }
@@ -85,14 +69,14 @@ static void transposed_conv(struct ob *b) {
     ob_node(b, "ConvTranspose", "x w", "a");
     ob_ints(b, "strides", "2,2");
     ob_int(b, "group", 2);
-    batch_norm(b, "a", "c", "6");
+    ob_batch_norm(b, "a", "c", "6");
     ob_node(b, "Sigmoid", "c", "y");
     ob_output(b, "y");
 }
 
 static void lone_batch_norm(struct ob *b) {
     ob_input(b, "x", MOIRE_F32, "N,18,4,4");
-    batch_norm(b, "x", "a", "18");
+    ob_batch_norm(b, "x", "a", "18");
     ob_node(b, "Relu", "a", "y");
     ob_output(b, "y");
 }
@@ -486,13 +470,13 @@ static void affine_behind(struct ob *b) {
     ob_integers(b, "points", "-1,7,20", MOIRE_I64);
     ob_node(b, "MatMul", "x w1", "a");
     ob_node(b, "Reshape", "a rows", "c");
-    batch_norm(b, "c", "d", "20");
+    ob_batch_norm(b, "c", "d", "20");
     ob_node(b, "Reshape", "d points", "e");
     ob_node(b, "Relu", "e", "f");
     ob_node(b, "MatMul", "f w2", "g");
     ob_node(b, "Transpose", "g", "h");
     ob_ints(b, "perm", "0,2,1");
-    batch_norm(b, "h", "y", "9");
+    ob_batch_norm(b, "h", "y", "9");
     ob_output(b, "y");
 }
 
@@ -743,33 +727,13 @@ static void concat_inputs_lie_in_place(void **state) {
     ob_destroy(b);
 }
 
-struct sweep {
-    struct mo_env env;
-    const uint8_t *bytes;
-    size_t n;
-};
-
-static int load_once(void *ctx) {
-    struct sweep *s = ctx;
-    struct mo_graph *g = NULL;
-    moire_error err;
-    int rc = mo_frontend_parse(&s->env, s->bytes, s->n, NULL, NULL, &g, &err);
-    mo_graph_destroy(g);
-    return rc;
-}
-
 /* The k-th allocation fails, for every k, over models that reach all passes. */
 static void out_of_memory_everywhere(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct ob *b = ob_create(cases[i].opset);
-        struct fault_sys f;
-        struct sweep s = {.env = mo_env_default()};
         cases[i].build(b);
-        s.bytes = ob_pack(b, &s.n);
-        fault_sys_init(&f);
-        s.env.sys = &f.table;
-        fault_sys_sweep(&f, load_once, &s, MOIRE_ENOMEM);
+        ways_without_memory(b);
         ob_destroy(b);
     }
 }

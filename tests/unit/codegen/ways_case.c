@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/base/numbers.h"
+#include "tests/unit/base/fault_sys.h"
 #include "tests/unit/codegen/used_memory.h"
 #include "tools/moire/verify/ways.h"
 #include "variants/kernel.h"
@@ -123,4 +124,54 @@ int ways_check(struct ob *b, const char *name, bool special, ways_differ *differ
     mo_way_free(&b->env, want, n);
     mo_graph_destroy(plain);
     return wrong;
+}
+
+/* --- what counts as the same ---------------------------------------------------------------------------- */
+int ways_near(const char *what, const moire_tensor *got, const moire_tensor *want) {
+    assert_int_equal(got->bytes, want->bytes);
+    for (size_t i = 0; i < want->bytes / sizeof(float); i++) {
+        const double d = ways_distance(got, want, i);
+        if (d <= 1) continue;
+        print_error("%s: element %zu is %g off\n", what, i, d);
+        return 1;
+    }
+    return 0;
+}
+
+int ways_near_largest(const char *what, const moire_tensor *got, const moire_tensor *want) {
+    const float *g = got->data, *w = want->data;
+    double range = 1e-6, most = 0;
+    assert_int_equal(got->bytes, want->bytes);
+    for (size_t i = 0; i < want->bytes / sizeof(float); i++) {
+        range = fmax(range, fabs((double)w[i]));
+        most = fmax(most, isnan(g[i] - w[i]) ? INFINITY : fabs((double)g[i] - w[i]));
+    }
+    if (most <= 2e-5 * range) return 0;
+    print_error("%s: differs by %g of %g\n", what, most, range);
+    return 1;
+}
+
+/* --- without memory ------------------------------------------------------------------------------------- */
+struct sweep {
+    struct mo_env env;
+    const uint8_t *bytes;
+    size_t n;
+};
+
+static int load_once(void *ctx) {
+    struct sweep *s = ctx;
+    struct mo_graph *g = NULL;
+    moire_error err;
+    int rc = mo_frontend_parse(&s->env, s->bytes, s->n, NULL, NULL, &g, &err);
+    mo_graph_destroy(g);
+    return rc;
+}
+
+void ways_without_memory(struct ob *b) {
+    struct fault_sys f;
+    struct sweep s = {.env = mo_env_default()};
+    s.bytes = ob_pack(b, &s.n);
+    fault_sys_init(&f);
+    s.env.sys = &f.table;
+    fault_sys_sweep(&f, load_once, &s, MOIRE_ENOMEM);
 }

@@ -24,4 +24,9 @@ typedef int ways_differ(const char *what, const moire_tensor *got, const moire_t
 double ways_distance(const moire_tensor *got, const moire_tensor *want, size_t i);
 /* The sum over all ways and outputs, on random inputs; `special`: among them infinities, NaN, denormals. */
 int ways_check(struct ob *b, const char *name, bool special, ways_differ *differ);
+/* For float32: every element within what rounding allows; within 2e-5 of the largest one, for layers on
+ * layers whose sums may be near 0. */
+ways_differ ways_near, ways_near_largest;
+/* Loading the model fails without a leak when the k-th allocation does, for every k. */
+void ways_without_memory(struct ob *b);
 #endif
