@@ -7,7 +7,7 @@
 #include "codegen/family/family.h"
 #include "codegen/family/walk.h"
 #include "tests/cross/cases.h"
-#include "tests/unit/kernels/small_case.h"
+#include "tests/unit/generator/small_case.h"
 
 static const struct mo_emit_family *family_named(const char *name) {
     const struct mo_emit_family *const *f = mo_emit_families();

@@ -7,7 +7,7 @@
 #include "tests/cross/cases.h"
 #include "tests/cross/cmocka.h"
 #include "tests/cross/kernels.h"
-#include "tests/unit/kernels/small_case.h"
+#include "tests/unit/generator/small_case.h"
 #include "variants/conv_geometry.h"
 
 static struct mo_env env;

@@ -4,7 +4,7 @@ CROSS        ?= aarch64-linux-gnu
 NEON         := $(B)-neon
 NEON_TESTS   := test_emitted test_emitted_small test_conv test_simd test_activate test_matrix_units
 CROSS_CASES  := $(addprefix $(B)/obj/tests/,cross/cases.o unit/kernels/conv_case.o unit/kernels/gemm_case.o \
-                unit/kernels/small_case.o)
+                unit/generator/small_case.o)
 
 .PHONY: neon
 neon: $(B)/cross-emit ## kernels for aarch64 NEON, cross-compiled and run under qemu-aarch64

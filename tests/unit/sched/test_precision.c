@@ -15,7 +15,7 @@
 #include "codegen/frontend.h"
 #include "runtime/plan/plan.h"
 #include "runtime/serve/parts.h"
-#include "tests/unit/kernels/toy_family.h"
+#include "tests/unit/generator/toy_family.h"
 #include "tools/moire/compile/publish.h"
 #include "tools/moire/verb.h"
 

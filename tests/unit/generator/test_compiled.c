@@ -23,7 +23,7 @@
 #include "tools/moire/compile/publish.h"
 #include "tools/moire/verb.h"
 #include "tests/unit/base/machine_lines.h"
-#include "tests/unit/kernels/toy_family.h"
+#include "tests/unit/generator/toy_family.h"
 #include "variants/packed.h"
 
 enum { INPUT = 32 * 32, CLASSES = 10, PATH_CAP = 512 };

@@ -20,7 +20,7 @@
 #include <unistd.h>
 #include "codegen/search/search_impl.h"
 #include "tests/unit/base/fault_sys.h"
-#include "tests/unit/kernels/toy_family.h"
+#include "tests/unit/generator/toy_family.h"
 #include "variants/store.h"
 
 /* Layers 0..n-1 of the toy model that the store serves; nothing in it may be damaged. */

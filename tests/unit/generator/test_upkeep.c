@@ -15,7 +15,7 @@
 #include "codegen/search/upkeep.h"
 #include "codegen/search/writer.h"
 #include "tests/unit/base/fault_sys.h"
-#include "tests/unit/kernels/toy_family.h"
+#include "tests/unit/generator/toy_family.h"
 
 enum { LAYERS = 2 };
 

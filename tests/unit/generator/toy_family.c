@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * toy_family.c - the toy kernel family; see toy_family.h. */
 #define _GNU_SOURCE
-#include "tests/unit/kernels/toy_family.h"
+#include "tests/unit/generator/toy_family.h"
 
 #include <ftw.h>
 #include <stdio.h>

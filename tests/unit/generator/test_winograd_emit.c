@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include "codegen/family/winograd.h"
 #include "tests/unit/kernels/conv_case.h"
-#include "tests/unit/kernels/emit_case.h"
+#include "tests/unit/generator/emit_case.h"
 #include "variants/conv_geometry.h"
 
 static struct mo_env env;

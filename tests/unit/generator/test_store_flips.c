@@ -20,7 +20,7 @@
 #include "codegen/search/upkeep.h"
 #include "codegen/search/writer.h"
 #include "tests/unit/codegen/onnx_build.h"
-#include "tests/unit/kernels/toy_family.h"
+#include "tests/unit/generator/toy_family.h"
 #include "tools/moire/compile/publish.h"
 
 static struct mo_env env;

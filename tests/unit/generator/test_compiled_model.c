@@ -14,7 +14,7 @@
 #include "codegen/compile/compile.h"
 #include "models/zoo.h"
 #include "tools/moire/verify/ways.h"
-#include "tests/unit/kernels/toy_family.h"
+#include "tests/unit/generator/toy_family.h"
 #include "variants/store.h"
 
 enum { INPUT = 32 * 32, CLASSES = 10 };

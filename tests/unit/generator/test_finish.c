@@ -15,7 +15,7 @@
 #include "codegen/search/writer.h"
 #include "models/zoo.h"
 #include "tests/unit/base/fault_sys.h"
-#include "tests/unit/kernels/toy_family.h"
+#include "tests/unit/generator/toy_family.h"
 #include "tools/moire/compile/compile_finish.h"
 #include "tools/moire/verb.h"
 

@@ -15,8 +15,8 @@
 #include "runtime/serve/runtime.h"
 #include "tools/moire/compile/publish.h"
 #include "tools/moire/verb.h"
-#include "tests/unit/kernels/toy_family.h"
-#include "tests/unit/kernels/toy_rows.h"
+#include "tests/unit/generator/toy_family.h"
+#include "tests/unit/generator/toy_rows.h"
 
 enum { IMAGES = 2, ROWS = 8, WIDTH = 16, X = IMAGES * ROWS * WIDTH, Y = 3 * X };
 

@@ -11,7 +11,7 @@
 #include "codegen/search/writer.h"
 #include "codegen/tune/front.h"
 #include "tests/unit/base/fault_sys.h"
-#include "tests/unit/kernels/toy_family.h"
+#include "tests/unit/generator/toy_family.h"
 
 /* A processor's clock on which every piece of work takes a millisecond, so that fronts do not depend on how
  * busy the machine is; with a `riddle`, work at pressures from 3/5 on takes a fifth of that. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * emit_case.c - see emit_case.h. */
 #define _GNU_SOURCE
-#include "tests/unit/kernels/emit_case.h"
+#include "tests/unit/generator/emit_case.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "tests/unit/codegen/onnx_build.h"
-#include "tests/unit/kernels/toy_family.h"
+#include "tests/unit/generator/toy_family.h"
 #include "tools/moire/compile/publish.h"
 
 static void must_publish(struct ob *b) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * toy_rows.c - see toy_rows.h.  Weights come packed as MO_PACK_GEMM16; a unit is a row. */
-#include "tests/unit/kernels/toy_rows.h"
+#include "tests/unit/generator/toy_rows.h"
 
 #include <stdio.h>
 #include <stdlib.h>

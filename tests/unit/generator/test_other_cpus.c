@@ -17,7 +17,7 @@
 #include "codegen/search/writer.h"
 #include "moire.h"
 #include "tests/unit/base/fault_sys.h"
-#include "tests/unit/kernels/toy_family.h"
+#include "tests/unit/generator/toy_family.h"
 
 static const char other[] = "x86_64-GenuineIntel-6-143-8-0123456789ab";
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * small_case.c - see small_case.h. */
-#include "tests/unit/kernels/small_case.h"
+#include "tests/unit/generator/small_case.h"
 
 #include <stdlib.h>
 #include "runtime/ops/qconv.h"

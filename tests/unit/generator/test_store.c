@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include "codegen/search/writer.h"
 #include "tests/unit/base/fault_sys.h"
-#include "tests/unit/kernels/toy_family.h"
+#include "tests/unit/generator/toy_family.h"
 #include "variants/cpu.h"
 #include "variants/store.h"
 

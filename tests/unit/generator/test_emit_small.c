@@ -11,8 +11,8 @@
 #include <string.h>
 #include "codegen/search/harness.h"
 #include "runtime/ops/qconv.h"
-#include "tests/unit/kernels/emit_case.h"
-#include "tests/unit/kernels/small_case.h"
+#include "tests/unit/generator/emit_case.h"
+#include "tests/unit/generator/small_case.h"
 #include "variants/conv_geometry.h"
 #include "variants/small_args.h"
 

@@ -14,7 +14,7 @@
 #include "codegen/search/effort.h"
 #include "codegen/tune/front.h"
 #include "tests/unit/base/fault_sys.h"
-#include "tests/unit/kernels/toy_family.h"
+#include "tests/unit/generator/toy_family.h"
 #include "tools/moire/compile/compile_left.h"
 #include "variants/store.h"
 
