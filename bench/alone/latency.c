@@ -18,12 +18,17 @@ static const char *kind_of(const struct mo_bench_solo *solo) {
     return solo->generic ? "generic" : "specialised";
 }
 
+struct mo_frontend_options mo_bench_front(const struct mo_bench_session *s,
+                                          const struct mo_bench_tenant *tenant) {
+    return (struct mo_frontend_options){.shapes = tenant->shapes,
+                                        .n_shapes = tenant->n_shapes,
+                                        .exact = s->exact,
+                                        .precision = mo_precision_of(s->precision)};
+}
+
 /* Of the model as moire prepares it; peers read the same file. */
 static const char *precision_of(const struct mo_bench_session *s, const struct mo_bench_tenant *tenant) {
-    const struct mo_frontend_options front = {.shapes = tenant->shapes,
-                                              .n_shapes = tenant->n_shapes,
-                                              .exact = s->exact,
-                                              .precision = mo_precision_of(s->precision)};
+    const struct mo_frontend_options front = mo_bench_front(s, tenant);
     struct mo_graph *g = NULL;
     const char *name = "fp32";
     if (mo_frontend_load(s->env, tenant->model, &front, &g, NULL)) return name;
@@ -65,10 +70,7 @@ int mo_bench_latency_tenant(struct mo_bench_session *s, const struct mo_bench_la
 static int profile(struct mo_bench_journal *journal, const struct mo_bench_session *s,
                    const struct mo_bench_latency_options *o, const struct mo_bench_tenant *tenant,
                    int threads, moire_error *err) {
-    const struct mo_frontend_options front = {.shapes = tenant->shapes,
-                                              .n_shapes = tenant->n_shapes,
-                                              .exact = s->exact,
-                                              .precision = mo_precision_of(s->precision)};
+    const struct mo_frontend_options front = mo_bench_front(s, tenant);
     const struct mo_timing_options by_layer = {.threads = threads, .budget_ns = PROFILE_NS, .by_layer = true};
     struct mo_bench_layers layers;
     struct mo_ceiling ceiling;
@@ -112,10 +114,7 @@ static int measure_piece(struct mo_bench_journal *journal, struct mo_bench_sessi
 /* The precision of this model by its tolerance, for moire; peers read the file as it is. */
 static void settle(struct mo_bench_session *s, const struct mo_bench_latency_options *o,
                    const struct mo_bench_tenant *tenant) {
-    const struct mo_frontend_options front = {.shapes = tenant->shapes,
-                                              .n_shapes = tenant->n_shapes,
-                                              .exact = s->exact,
-                                              .precision = mo_precision_of(s->precision)};
+    const struct mo_frontend_options front = mo_bench_front(s, tenant);
     const struct mo_plan_options planning = {.isa = mo_isa_detect()};
     const struct mo_precision_ask ask = {.env = s->env,
                                          .path = tenant->model,

@@ -4,6 +4,7 @@
 #define MO_BENCH_LATENCY_H
 #include "bench/trust/others.h"
 #include "bench/load/session.h"
+#include "codegen/frontend.h"
 
 enum { MO_BENCH_MAX_SYSTEMS = 24 };
 
@@ -81,6 +82,9 @@ struct mo_bench_latency_options {
 int mo_bench_latency_tenant(struct mo_bench_session *session, const struct mo_bench_latency_options *options,
                             const char *model, struct mo_region *region, struct mo_bench_tenant *out,
                             moire_error *err);
+/* How moire loads that model; its shapes are the tenant's, which must live as long. */
+struct mo_frontend_options mo_bench_front(const struct mo_bench_session *session,
+                                          const struct mo_bench_tenant *tenant);
 /* The whole command: fills *out with the JSON document, also when interrupted (what has been measured). */
 int mo_bench_latency(struct mo_bench_session *session, const struct mo_bench_latency_options *options,
                      json_t **out, moire_error *err);

@@ -29,13 +29,6 @@ struct subject {
     struct mo_bench_tenant tenant;
 };
 
-static struct mo_frontend_options front_of(const struct subject *u) {
-    return (struct mo_frontend_options){.shapes = u->tenant.shapes,
-                                        .n_shapes = u->tenant.n_shapes,
-                                        .exact = u->s->exact,
-                                        .precision = mo_precision_of(u->s->precision)};
-}
-
 /* --- answers ------------------------------------------------------------------------------------------- */
 static int read_data(struct subject *u, moire_error *err) {
     u->tenant = (struct mo_bench_tenant){.name = u->entry->name, .model = u->entry->model};
@@ -56,7 +49,7 @@ static int read_data(struct subject *u, moire_error *err) {
 
 /* "right", "wrong" or "unchecked" into the row, and how far it is off; also with compiled kernels, if any. */
 static int check(struct subject *u, json_t *row, moire_error *err) {
-    const struct mo_frontend_options front = front_of(u);
+    const struct mo_frontend_options front = mo_bench_front(u->s, &u->tenant);
     struct mo_store *store = NULL;
     double worst = 0, compiled = 0;
     if (!u->has_data) return json_object_set_new(row, "answers", json_string("unchecked"));
@@ -114,7 +107,7 @@ static int put_latency(struct subject *u, int threads, json_t *row, moire_error 
 /* The layer in which most time goes beyond what the roofline allows. */
 static int put_worst_layer(struct subject *u, int threads, const struct mo_ceiling *ceiling, json_t *row,
                            moire_error *err) {
-    const struct mo_frontend_options front = front_of(u);
+    const struct mo_frontend_options front = mo_bench_front(u->s, &u->tenant);
     const struct mo_timing_options by_layer = {.threads = threads, .budget_ns = PROFILE_NS, .by_layer = true};
     struct mo_bench_layers layers;
     struct mo_timing timing = {0};
