@@ -105,24 +105,40 @@ static void find_lifetimes(const struct layout *l) {
     }
 }
 
-/* Which input an output may take over element by element: a pointwise operator's first; the residual of a
- * convolution on a matrix unit, which reads it where it writes.  -1: none. */
-static int in_place_operand(const struct layout *l, const struct mo_node *node) {
+/* Inputs [first, end) whose place an output may take over element by element. */
+struct operands {
+    int first, end;
+};
+
+static bool of_bytes(const struct mo_tensor *t) {
+    return t->dtype == MOIRE_U8 || t->dtype == MOIRE_I8;
+}
+
+/* Of a moire.Fused of 8-bit numbers: any of them, as each element is read before its place is written. */
+static bool fused_bytes(const struct layout *l, const struct mo_node *node) {
+    if (strcmp(node->domain, "moire") || strcmp(node->op_type, "Fused")) return false;
+    return of_bytes(l->graph->tensors[node->out[0]]);
+}
+
+/* A pointwise operator's first; the residual of a convolution on a matrix unit, which reads it where it
+ * writes. */
+static struct operands in_place_operands(const struct layout *l, const struct mo_node *node) {
     static const char *const binary[] = {"Add", "Sub", "Mul", "Div"};
     const int residual = node->fuse.residual;
-    if (node->n_out != 1 || node->n_in < 1 || node->out[0] < 0) return -1;
-    if (residual >= 0 && l->graph->tensors[node->out[0]]->layout == MO_C16_HALVES) return residual;
+    if (node->n_out != 1 || node->n_in < 1 || node->out[0] < 0) return (struct operands){0, 0};
+    if (residual >= 0 && l->graph->tensors[node->out[0]]->layout == MO_C16_HALVES)
+        return (struct operands){residual, residual + 1};
+    if (fused_bytes(l, node)) return (struct operands){0, node->n_in};
     bool ok = node->op && (node->op->flags & MO_OP_POINTWISE);
     for (size_t i = 0; i < sizeof binary / sizeof *binary; i++)
         ok = ok || (!node->domain[0] && !strcmp(node->op_type, binary[i]));
-    return ok ? 0 : -1;
+    return (struct operands){0, ok};
 }
 
-/* Input of `node` whose bytes the output may take over, or -1: element by element, same size and layout,
- * nobody reads the input later. */
-static int in_place_input(const struct layout *l, const struct mo_node *node) {
-    const int which = in_place_operand(l, node);
-    if (which < 0 || node->in[which] < 0) return -1;
+/* The tensor at input `which` of `node` where the output may take over its bytes, or -1: element by element,
+ * same size and layout, nobody reads the input later. */
+static int taken_over(const struct layout *l, const struct mo_node *node, int which) {
+    if (node->in[which] < 0) return -1;
     const struct mo_tensor *in = l->graph->tensors[node->in[which]], *out = l->graph->tensors[node->out[0]];
     const struct group *from = group_of(l, in->id), *to = group_of(l, out->id);
     if (!from || !to || from == to || l->root[out->id] != out->id) return -1;
@@ -135,6 +151,14 @@ static int in_place_input(const struct layout *l, const struct mo_node *node) {
         if (i != which && node->in[i] >= 0 && !same && group_of(l, node->in[i]) == from) return -1;
     }
     return from->last == node->id && to->first == node->id ? in->id : -1;
+}
+
+static int in_place_input(const struct layout *l, const struct mo_node *node) {
+    const struct operands can = in_place_operands(l, node);
+    int in = -1;
+    for (int k = can.first; in < 0 && k < can.end; k++)
+        in = taken_over(l, node, k);
+    return in;
 }
 
 static void merge_in_place(const struct layout *l) {

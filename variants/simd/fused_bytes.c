@@ -63,9 +63,10 @@ static int64_t sum_packed(const struct mo_sum_params *p, const uint8_t *a, const
  */
 static inline __attribute__((always_inline)) void sum_row(const struct mo_sum_params *p, const bool a_signed,
                                                           const bool b_signed, const uint8_t *a,
-                                                          const uint8_t *b, uint8_t *restrict y, int64_t n) {
+                                                          const uint8_t *b, uint8_t *y, int64_t n) {
     const float fa = p->factor[0], fb = p->factor[1], add = p->add, lo = p->lo, hi = p->hi;
     const int zero = p->zero;
+#pragma GCC ivdep /* y may be a or b */
     for (int64_t i = 0; i < n; i++) {
         const float x = a_signed ? (float)(int8_t)a[i] : (float)a[i];
         const float z = b_signed ? (float)(int8_t)b[i] : (float)b[i];
@@ -141,8 +142,7 @@ void MO_SIMD(sum_bytes)(const struct mo_kargs *args, int64_t begin, int64_t end,
 /* Pixels [done, area) of a block of 16 channels. */
 static inline __attribute__((always_inline)) void scale_block(const struct mo_scale_params *p,
                                                               const bool is_signed, const uint8_t *x,
-                                                              const float *by, uint8_t *restrict y,
-                                                              int64_t done) {
+                                                              const float *by, uint8_t *y, int64_t done) {
     const float lo = p->lo, hi = p->hi;
     const int from = p->from, zero = p->zero;
     float factor[16];
@@ -237,7 +237,7 @@ void MO_SIMD(lookup)(const struct mo_kargs *args, int64_t begin, int64_t end, vo
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t at = unit * p->unit, n = p->bytes - at < p->unit ? p->bytes - at : p->unit;
         const uint8_t *x = (const uint8_t *)args->in[0] + at;
-        uint8_t *restrict y = (uint8_t *)args->out[0] + at;
+        uint8_t *y = (uint8_t *)args->out[0] + at;
         if (p->permutes)
             look_up_fast(p->table, x, y, n);
         else
