@@ -33,6 +33,7 @@ static const struct pass {
     {"absorb pad", mo_pass_absorb_pad, ALWAYS},
     {"dead", mo_pass_dead, ALWAYS},
     {"images", mo_pass_images, LAYOUT},
+    {"thin", mo_pass_thin, LAYOUT},
     {"excite", mo_pass_excite, ALWAYS},
     {"own quantizers", mo_pass_own_quantizers, SMALL},
     {"pointwise", mo_pass_pointwise, ALWAYS},

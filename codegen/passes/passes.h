@@ -15,6 +15,7 @@
  *   Fused       a tree of pointwise operators (runtime/ops/fused.h).
  *   QConv       a convolution of 8-bit numbers with its conversions (runtime/ops/qconv.h).
  *   Frames      windows over the frames of clips (runtime/ops/frames.h).
+ *   TapSum      the columns of a filter, moved and added up (runtime/ops/tap_sum.h).
  *   Reorder     y = x in another layout. */
 #ifndef MO_PASSES_H
 #define MO_PASSES_H
@@ -76,6 +77,8 @@ mo_pass_fn mo_pass_projections;
 mo_pass_fn mo_pass_carry;
 /* pass_images.c: convolutions over one or three dimensions become those over images. */
 mo_pass_fn mo_pass_images;
+/* pass_thin.c: of convolutions with few outputs the columns of the filter become outputs. */
+mo_pass_fn mo_pass_thin;
 /* pass_excite.c: the scale of squeeze and excite goes into the 1x1 convolution behind it. */
 mo_pass_fn mo_pass_excite;
 /* pass_own_quantizers.c: every pointwise reader of a dequantized tensor dequantizes it itself. */

@@ -13,6 +13,7 @@
     X(moire_ops)                                                                                             \
     X(attention)                                                                                             \
     X(fused)                                                                                                 \
+    X(tap_sum)                                                                                               \
     X(frames)                                                                                                \
     X(binary)                                                                                                \
     X(conv)                                                                                                  \

@@ -58,7 +58,7 @@ void gpu_check_graph(struct mo_graph *g, enum mo_gpu_precision precision, const 
 
 /* A pass for this machine's kernels has made a layer that is left out for devices. */
 static bool is_for_cores(const struct mo_graph *g) {
-    static const char *const made[] = {"RNN", "GRU", "LSTM", "Frames"};
+    static const char *const made[] = {"RNN", "GRU", "LSTM", "Frames", "TapSum"};
     bool any = false;
     for (int i = 0; i < g->n_nodes; i++)
         for (size_t k = 0; *g->nodes[i]->domain && k < sizeof made / sizeof *made; k++)

@@ -5,6 +5,7 @@
 #define MO_SIMD_PARAMS_H
 #include "runtime/ops/attention.h"
 #include "runtime/ops/frames.h"
+#include "runtime/ops/tap_sum.h"
 #include "runtime/ops/fused.h"
 #include "runtime/ops/recurrent.h"
 #include "variants/requant.h"
@@ -232,6 +233,14 @@ struct mo_frames_params {
     struct mo_clip_window window;
     int64_t size, part, parts, chunks;
     struct mo_padding padding; /* of the lanes of an image of x */
+};
+
+/* tap_sum: h rows of w pixels in blocks, to plain rows.  unit = (image, row). */
+struct mo_tap_sum_params {
+    struct mo_tap_sum of;
+    int64_t h, w;
+    float bias[MO_TAP_SUM_OUTPUTS];
+    struct mo_fuse fuse; /* no residual */
 };
 
 /* pool over windows of [channels][h][w] (lanes 1) or [blocks][h][w][16].

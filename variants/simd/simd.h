@@ -41,6 +41,7 @@
     X(pool_halves)                                                                                           \
     X(pool_bytes)                                                                                            \
     X(mean_bytes)                                                                                            \
+    X(tap_sum)                                                                                               \
     X(frames)                                                                                                \
     X(deconv_narrow)                                                                                         \
     X(deconv)
