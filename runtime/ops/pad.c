@@ -65,30 +65,50 @@ static int64_t source(int64_t at, int64_t n, char mode) {
     return at < n ? at : period - at;
 }
 
+/* Element i of the output from element `at` of the input; -1: the constant. */
+static void put(const struct mo_op_ctx *ctx, int64_t i, int64_t at) {
+    if (at >= 0)
+        mo_copy_elem(&ctx->out[0], i, &ctx->in[0], at, 1);
+    else if (mo_given(ctx, 2))
+        mo_copy_elem(&ctx->out[0], i, &ctx->in[2], 0, 1);
+    else
+        mo_store(&ctx->out[0], i, (double)mo_attr_float(ctx->node, "value", 0));
+}
+
+/* The row of the output that begins at element i, from the row of n at `at`; -1: constants. */
+static void pad_row(const struct mo_op_ctx *ctx, int64_t i, int64_t width, int64_t at, int64_t n,
+                    int64_t begin, char mode) {
+    const int64_t last = at < 0 ? 0 : begin + n; /* [begin, last) of the output is as it is in the input */
+    for (int64_t k = 0; k < width; k++) {
+        if (k >= begin && k < last) {
+            const int64_t run = (last < width ? last : width) - k;
+            mo_copy_elem(&ctx->out[0], i + k, &ctx->in[0], at + k - begin, run);
+            k += run - 1;
+            continue;
+        }
+        const int64_t from = at < 0 ? -1 : source(k - begin, n, mode);
+        put(ctx, i + k, from < 0 ? -1 : at + from);
+    }
+}
+
 static int run_pad(const struct mo_op_ctx *ctx) {
     struct pads p;
     int rc = read_pads(ctx, &p);
     if (rc || !mo_wanted(ctx, 0)) return rc;
-    const struct mo_value *x = &ctx->in[0], *y = &ctx->out[0];
-    char mode = *mo_attr_string(ctx->node, "mode", "constant");
-    double value = (double)mo_attr_float(ctx->node, "value", 0);
-    int64_t stride[MOIRE_MAX_RANK], n = mo_count(y);
-    mo_strides(&x->shape, stride);
-    for (int64_t i = 0; i < n; i++) {
-        int64_t rest = i, at = 0;
-        bool inside = true;
-        for (int d = y->shape.rank - 1; d >= 0; d--) {
-            int64_t from = source(rest % y->shape.d[d] - p.begin[d], x->shape.d[d], mode);
-            rest /= y->shape.d[d];
-            inside = inside && from >= 0;
-            at += from * stride[d];
+    const struct mo_shape *x = &ctx->in[0].shape, *y = &ctx->out[0].shape;
+    const int last = y->rank - 1;
+    const char mode = *mo_attr_string(ctx->node, "mode", "constant");
+    const int64_t n = mo_count(&ctx->out[0]), width = last < 0 ? 1 : y->d[last];
+    int64_t stride[MOIRE_MAX_RANK];
+    mo_strides(x, stride);
+    for (int64_t i = 0; i < n; i += width) {
+        int64_t rest = i / width, at = 0;
+        for (int d = last - 1; d >= 0; d--) {
+            const int64_t from = source(rest % y->d[d] - p.begin[d], x->d[d], mode);
+            rest /= y->d[d];
+            at = from < 0 || at < 0 ? -1 : at + from * stride[d];
         }
-        if (inside)
-            mo_copy_elem(y, i, x, at, 1);
-        else if (mo_given(ctx, 2))
-            mo_copy_elem(y, i, &ctx->in[2], 0, 1);
-        else
-            mo_store(y, i, value);
+        pad_row(ctx, i, width, at, last < 0 ? 1 : x->d[last], last < 0 ? 0 : p.begin[last], mode);
     }
     return MOIRE_OK;
 }
