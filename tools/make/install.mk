@@ -18,7 +18,7 @@ all: $(B)/libmoire-no-udev.a
 # The .pc files are written where they go: they name PREFIX, which may be another one each time.
 install: all $(B)/libmoire-cuda.so $(B)/moire-gpu-child $(B)/man/moire.1 ## install below DESTDIR/PREFIX
 	install -D -m 755 $(B)/moire $(DESTDIR)$(PREFIX)/bin/moire
-	for f in moire.h moire_model.h moire_predict.h moire_stats.h moire_threads.h; do \
+	for f in moire.h moire_model.h moire_predict.h moire_stats.h moire_threads.h moire.hpp moire_query.hpp moire_values.hpp; do \
 	    install -D -m 644 include/$$f $(DESTDIR)$(PREFIX)/include/$$f || exit 1; done
 	for f in libmoire.a libmoire-no-udev.a; do \
 	    install -D -m 644 $(B)/$$f $(DESTDIR)$(LIBDIR)/$$f || exit 1; done
