@@ -1,9 +1,9 @@
 # quality.mk - format, lint, sanitizers, fuzzers, documentation.
-C_FILES = $(shell git ls-files '*.c' '*.h')
+C_FILES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.hpp')
 CLANG   ?= clang
 
 .PHONY: format lint lint-deep asan tsan fuzz fuzzers docs
-format: ## clang-format every C file
+format: ## clang-format every C and C++ file
 	clang-format -i $(C_FILES)
 
 lint: $(B)/gen/onnx.pb-c.h ## formatting, clang-tidy, size and word rules
