@@ -40,6 +40,7 @@ class Server:
         self.runtime, self.model, self.deadline_ms = runtime, model, deadline_ms
         self.clients: dict[asyncio.Task[Any], Client] = {}
         self.listener: Optional[asyncio.Server] = None
+        self.stopping = False
 
     async def start(self, port: int) -> int:
         """Listens; returns the port, which is a free one where 0 was asked for."""
@@ -50,6 +51,8 @@ class Server:
         task, client = asyncio.current_task(), Client(self, reader, writer)
         assert task
         self.clients[task] = client
+        if self.stopping:  # it was accepted just before
+            client.finish()
         try:
             await client.serve()
         except asyncio.CancelledError:
@@ -60,6 +63,7 @@ class Server:
     async def stop(self) -> None:
         """Takes no clients and no requests any more; returns when what was accepted is answered and sent."""
         assert self.listener
+        self.stopping = True
         self.listener.close()
         for client in self.clients.values():
             client.finish()
