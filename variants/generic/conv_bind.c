@@ -134,6 +134,16 @@ static void set_epilogue(struct mo_conv_walk *c, const struct mo_fuse *f) {
     c->tile.res_last = f->residual_last;
 }
 
+/* Products of blocks of channels that a pixel of a group takes. */
+static int64_t products(const struct mo_conv_walk *c) {
+    int64_t sum = 0, first;
+    for (int64_t b = 0; b < c->ocb; b += c->blocks) {
+        const int64_t n = c->ocb - b < c->blocks ? c->ocb - b : c->blocks;
+        sum += n * mo_conv_walk_planes(c, 0, b, n, &first);
+    }
+    return sum;
+}
+
 static void describe(const struct mo_conv *v, struct mo_conv_walk *c, struct mo_conv_small *small,
                      struct mo_step *step) {
     int64_t taps = v->kh * v->kw, cg = v->cg / v->merge;
@@ -147,6 +157,7 @@ static void describe(const struct mo_conv *v, struct mo_conv_walk *c, struct mo_
     }
     int64_t size = small ? 1 : 4, out = (int64_t)mo_dtype_bytes(v->y->dtype);
     step->flops = 2 * v->n * v->o * v->oh * v->ow * taps * cg;
+    if (c->own_in) step->executed = 2 * 256 * v->n * c->groups * products(c) * v->oh * v->ow * taps;
     step->bytes = v->n * (size * v->c * v->h * v->w + out * v->o * v->oh * v->ow * (v->residual ? 2 : 1)) +
                   size * v->o * cg * taps;
 }
@@ -187,6 +198,7 @@ int mo_conv_walk_plan(const struct mo_binder *binder, const struct mo_node *node
     c->planes = kind == MO_CONV_BLOCKED ? v->icb : kind == MO_CONV_FIRST ? v->c : 1;
     c->ocb = kind == MO_CONV_DEPTHWISE ? (v->o + 15) / 16 : v->ocb;
     if (kind == MO_CONV_DEPTHWISE) c->groups = 1;
+    if (kind == MO_CONV_BLOCKED && v->merge > 1) c->own_in = v->cg / v->merge, c->own_out = v->og / v->merge;
     c->last_ocb = (v->o + 15) / 16 - (c->groups - 1) * c->ocb;
     c->last_plane = mo_conv_first_block(v, c->groups - 1);
     choose_tile(c);

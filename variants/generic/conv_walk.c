@@ -11,8 +11,21 @@ struct spot {
     int64_t iy, ix; /* first input row and column, may be negative */
     int64_t k0, k1; /* filter rows that touch the image (tiles of one row) */
     int blocks;
+    int64_t planes;     /* input blocks that it reads */
     mo_tile_fn *window; /* depthwise: the kernel made for this size of filter and overhang, or NULL */
 };
+
+int64_t mo_conv_walk_planes(const struct mo_conv_walk *c, int64_t group, int64_t block, int64_t blocks,
+                            int64_t *first) {
+    *first = 0;
+    /* a last group that begins within another's has its weights elsewhere in the blocks */
+    if (!c->own_in || group * c->planes > c->last_plane) return c->planes;
+    const int64_t low = block * 16 / c->own_out * c->own_in;
+    const int64_t high = (((block + blocks) * 16 - 1) / c->own_out + 1) * c->own_in;
+    const int64_t end = (high + 15) / 16 < c->planes ? (high + 15) / 16 : c->planes;
+    *first = low / 16;
+    return end - *first;
+}
 
 static int64_t floor_div(int64_t a, int64_t b) {
     return a >= 0 ? a / b : -((-a + b - 1) / b);
@@ -92,7 +105,7 @@ static void copy_window(const struct mo_conv_walk *c, const struct spot *s, cons
     int64_t step = c->rows == 1 ? c->dh : 1, row_bytes = c->copy_cols * c->element;
     int64_t rows = c->copy_rows - (c->rows - s->rows) * c->sh;
     const int64_t first = clips_copy(c) ? s->k0 : 0, end = clips_copy(c) ? s->k1 : rows;
-    for (int64_t plane = 0; plane < c->planes; plane++)
+    for (int64_t plane = 0; plane < s->planes; plane++)
         for (int64_t r = first; r < end; r++) {
             char *row = to + (plane * c->copy_rows + r) * row_bytes;
             int64_t iy = s->iy + r * step;
@@ -235,18 +248,22 @@ static const float *start_sums(const struct mo_conv_walk *c, const struct mo_kar
 }
 
 /* Sets up what tiles of one image and set of output blocks share. */
-static struct places open_tiles(const struct mo_conv_walk *c, const struct mo_kargs *args,
-                                const struct spot *s, char *scratch, struct mo_tile *t) {
+static struct places open_tiles(const struct mo_conv_walk *c, const struct mo_kargs *args, struct spot *s,
+                                char *scratch, struct mo_tile *t) {
     int64_t first = s->group * c->ocb + s->block, plane = first * c->oh * c->ow * 64;
     int64_t in_plane = c->kind == MO_CONV_DEPTHWISE ? first : s->group * c->planes;
     if (c->kind == MO_CONV_BLOCKED && in_plane > c->last_plane) in_plane = c->last_plane;
+    int64_t skipped;
+    s->planes = mo_conv_walk_planes(c, s->group, s->block, s->blocks, &skipped);
+    in_plane += skipped;
+    if (c->own_in) t->n_outer = s->planes;
     struct places p = {.x = (const char *)args->in[0] + s->image * args->in_image[0] + in_plane * c->x_plane,
                        .y = (char *)args->out[0] + s->image * args->out_image[0] + first * c->y_plane,
                        .res = args->residual,
                        .sums = c->small && !c->small->pack ? scratch + c->small->sums_at : NULL};
     if (p.res) p.res += s->image * args->residual_image + plane;
     t->bias = args->bias + first * 16;
-    t->w = (const char *)args->weights + first * t->w_block;
+    t->w = (const char *)args->weights + first * t->w_block + skipped * t->w_outer;
     if (c->small && c->small->sums) t->bias = start_sums(c, args, s, first, scratch);
     if (c->small) {
         t->pack = c->small->pack;

@@ -47,6 +47,7 @@ struct mo_conv_walk {
     int lanes;                /* channels of the last block that matrices have room for; else 16 */
     int64_t tap_bytes;        /* of one filter tap's weights, for a block of inputs and one of outputs */
     int64_t planes;           /* blocks (or channels) of one group's input */
+    int64_t own_in, own_out;  /* channels of each of the groups that share blocks; 0: none do */
     int64_t last_plane;    /* the first block of inputs of the last group, which may begin within another's */
     int64_t ocb, last_ocb; /* output blocks of a group, and of the last one */
     int blocks;            /* output blocks of a tile */
@@ -68,6 +69,12 @@ struct mo_conv_walk {
 };
 
 mo_kernel mo_conv_walk_run;
+
+/* Of groups that share blocks, as 24 channels do, most weights are zeros between them.  The input blocks
+ * [*first, *first + result) of a group, with all that `blocks` of its output blocks have other weights for.
+ */
+int64_t mo_conv_walk_planes(const struct mo_conv_walk *walk, int64_t group, int64_t block, int64_t blocks,
+                            int64_t *first);
 
 /* Fills a step for the layer.  Rows of 1x1 filters without pads and strides are joined into one. */
 int mo_conv_walk_bind(const struct mo_binder *binder, const struct mo_node *node, const struct mo_conv *conv,
