@@ -23,6 +23,9 @@ static const struct key of_server[] = {
     {"http_port", JSON_INTEGER, -1, 65535},
     {"grpc_port", JSON_INTEGER, -1, 65535},
     {"metrics_port", JSON_INTEGER, -1, 65535},
+    {"agent_port", JSON_INTEGER, -1, 65535},
+    {"drain_seconds", JSON_INTEGER, 0, 3600},
+    {"load_first", JSON_TRUE, 0, 0}, /* or false */
     {"threads", JSON_INTEGER, 1, 1024},
     {"repository_poll_secs", JSON_INTEGER, 1, 86400},
     {"models", JSON_ARRAY, 0, 0},
@@ -47,12 +50,14 @@ static const struct key of_model[] = {
 
 static bool is_of(const json_t *v, const struct key *k) {
     if (k->type == JSON_REAL) return json_is_number(v);
+    if (k->type == JSON_TRUE) return json_is_boolean(v);
     if (json_typeof(v) != k->type) return false;
     return k->type != JSON_INTEGER || (json_integer_value(v) >= k->least && json_integer_value(v) <= k->most);
 }
 
 static int check_keys(const char *where, const json_t *object, const struct key *known, moire_error *err) {
-    static const char *const kinds[] = {"an object", "a list", "a text", "a whole number", "a number"};
+    static const char *const kinds[] = {"an object",      "a list",   "a text",
+                                        "a whole number", "a number", "true or false"};
     const char *name;
     const json_t *value;
     if (!json_is_object(object)) return ms_fail(err, MOIRE_EINVAL, "%.300s is no object", where);
@@ -135,6 +140,11 @@ const char *ms_config_file_text(const struct ms_config_file *file, const char *k
 int ms_config_file_whole(const struct ms_config_file *file, const char *key, int standard) {
     const json_t *v = json_object_get(file->document, key);
     return v ? (int)json_integer_value(v) : standard;
+}
+
+bool ms_config_file_switch(const struct ms_config_file *file, const char *key, bool standard) {
+    const json_t *v = json_object_get(file->document, key);
+    return v ? json_is_true(v) : standard;
 }
 
 const json_t *ms_config_file_models(const struct ms_config_file *file) {

@@ -4,6 +4,7 @@
 #ifndef MS_CONFIG_FILE_H
 #define MS_CONFIG_FILE_H
 #include <jansson.h>
+#include <stdbool.h>
 #include "moire.h"
 
 struct ms_config_file {
@@ -18,6 +19,7 @@ void ms_config_file_close(struct ms_config_file *file);
 /* Members of the document; `standard` where they are not there. */
 const char *ms_config_file_text(const struct ms_config_file *file, const char *key, const char *standard);
 int ms_config_file_whole(const struct ms_config_file *file, const char *key, int standard);
+bool ms_config_file_switch(const struct ms_config_file *file, const char *key, bool standard);
 /* Entries of models, each with a name; borrowed; NULL: none. */
 const json_t *ms_config_file_models(const struct ms_config_file *file);
 #endif

@@ -98,6 +98,17 @@ static int open_extensions(struct ms_server *s, moire_error *err) {
     return rc;
 }
 
+/* A signal to end, which whoever waits for the end takes, ends this. */
+static void load_before_doors(struct ms_server *s) {
+    sigset_t pending;
+    while (s->options.load_first && ms_repository_is_busy(s->repository)) {
+        sigemptyset(&pending);
+        if (!sigpending(&pending) && (sigismember(&pending, SIGTERM) || sigismember(&pending, SIGINT)))
+            return;
+        usleep(5000);
+    }
+}
+
 int ms_server_start(const struct ms_server_options *options, struct ms_server **out, moire_error *err) {
     struct ms_server *s = *out = calloc(1, sizeof *s);
     if (!s) return ms_fail(err, MOIRE_ENOMEM, "no memory for the server");
@@ -114,6 +125,7 @@ int ms_server_start(const struct ms_server_options *options, struct ms_server **
     if (!rc) rc = open_extensions(s, err);
     if (!rc) rc = start_runtime(s, err);
     if (!rc) rc = start_repository(s, err);
+    if (!rc) load_before_doors(s);
     if (!rc) rc = ms_server_listen(s, err);
     if (!rc) return MOIRE_OK;
     ms_server_stop(s);
@@ -129,11 +141,17 @@ static void write_record(struct ms_server *s) {
     ms_log_line(&s->log, rc ? MOIRE_LOG_ERROR : MOIRE_LOG_INFO, rc ? err.message : line);
 }
 
+void ms_server_leave(struct ms_server *s) {
+    ms_repository_leave(s->repository);
+}
+
 void ms_server_stop(struct ms_server *s) {
+    if (s->repository) ms_repository_leave(s->repository);
     if (s->repository) ms_repository_quiesce(s->repository);
     ms_grpc_quiesce(&s->grpc);
     ms_http_close(&s->http, DRAIN_SECONDS);
     ms_grpc_close(&s->grpc, DRAIN_SECONDS);
+    ms_agent_close(&s->agent);
     ms_tls_close(s->tls);
     ms_access_close(s->access);
     if (s->runtime) moire_drain(s->runtime);
@@ -170,21 +188,21 @@ static void announce(const struct ms_server *s) {
     const struct ms_server_options *o = &s->options;
     const char *scheme = s->tls ? "https" : "http";
     if (o->json) {
-        json_t *line = json_pack("{s:s, s:i, s:i, s:i, s:i, s:s?, s:s?, s:s?}", "host", o->host, "http_port",
-                                 s->port[MS_PORT_HTTP], "metrics_port", s->port[MS_PORT_METRICS], "grpc_port",
-                                 s->port[MS_PORT_GRPC], "control_port", s->port[MS_PORT_CONTROL], "unix",
-                                 o->unix_path, "grpc_unix", o->grpc_unix, "control_unix", o->control_unix);
+        json_t *line = json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:s?, s:s?, s:s?}", "host", o->host,
+                                 "http_port", s->port[MS_PORT_HTTP], "metrics_port", s->port[MS_PORT_METRICS],
+                                 "grpc_port", s->port[MS_PORT_GRPC], "control_port", s->port[MS_PORT_CONTROL],
+                                 "agent_port", s->port[MS_PORT_AGENT], "unix", o->unix_path, "grpc_unix",
+                                 o->grpc_unix, "control_unix", o->control_unix);
         json_dumpf(line, stdout, JSON_COMPACT);
         putchar('\n');
         json_decref(line);
     } else {
-        static const char *const what[] = {"HTTP", "metrics", "gRPC", "control"}, *const path[] = {
-                                                                                      "/v2", "/metrics", "",
-                                                                                      "/v2/repository"};
+        static const char *const what[] = {"HTTP", "metrics", "gRPC", "control", "agent"};
+        static const char *const path[] = {"/v2", "/metrics", "", "/v2/repository", ""};
         for (int i = 0; i < MS_TCP_PORTS; i++)
             if (s->port[i])
-                printf("%s on %s%s%s:%d%s\n", what[i], i == MS_PORT_GRPC ? "" : scheme,
-                       i == MS_PORT_GRPC ? "" : "://", o->host, s->port[i], path[i]);
+                printf("%s on %s%s%s:%d%s\n", what[i], *path[i] ? scheme : "", *path[i] ? "://" : "", o->host,
+                       s->port[i], path[i]);
         if (o->unix_path) printf("HTTP on the socket %s\n", o->unix_path);
         if (o->grpc_unix && s->owns[MS_FILE_GRPC]) printf("gRPC on the socket %s\n", o->grpc_unix);
         if (o->control_unix) printf("control on the socket %s\n", o->control_unix);
@@ -200,6 +218,10 @@ static bool wait_for_models(struct ms_server *s, const sigset_t *signals) {
         if (signal == SIGTERM || signal == SIGINT) return false;
     }
     return true;
+}
+
+static int64_t nanoseconds(const struct timespec *t) {
+    return (int64_t)t->tv_sec * 1000000000 + t->tv_nsec;
 }
 
 /* Until a signal to end. */
@@ -218,6 +240,24 @@ static void wait_for_end(struct ms_server *s, const sigset_t *signals) {
     }
 }
 
+/* Time for those who spread queries to see that the server is not ready; until a second signal. */
+static void turn_away(struct ms_server *s, const sigset_t *signals) {
+    struct timespec now, left;
+    char line[120];
+    const int seconds = s->options.drain_seconds;
+    if (!seconds) return;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const int64_t until = nanoseconds(&now) + seconds * INT64_C(1000000000);
+    snprintf(line, sizeof line, "not ready any more; serves for %d s, until a second signal", seconds);
+    ms_log_line(&s->log, MOIRE_LOG_INFO, line);
+    ms_server_leave(s);
+    for (int64_t ns; (ns = until - nanoseconds(&now)) > 0; clock_gettime(CLOCK_MONOTONIC, &now)) {
+        left = (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+        const int signal = sigtimedwait(signals, NULL, &left);
+        if (signal == SIGTERM || signal == SIGINT) return;
+    }
+}
+
 static int serve_until_end(struct ms_server *s, const sigset_t *signals, moire_error *err) {
     announce(s);
     if (s->options.exit_on_error) {
@@ -229,6 +269,7 @@ static int serve_until_end(struct ms_server *s, const sigset_t *signals, moire_e
     ms_supervisor_tell(s->options.supervisor, MS_TOLD_READY);
     wait_for_end(s, signals);
     ms_supervisor_tell(s->options.supervisor, MS_TOLD_STOPPING);
+    turn_away(s, signals);
     ms_log_line(&s->log, MOIRE_LOG_INFO,
                 "ends when what it has taken is answered; a second signal ends it at once");
     return MOIRE_OK;

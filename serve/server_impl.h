@@ -3,6 +3,7 @@
 #ifndef MS_SERVER_IMPL_H
 #define MS_SERVER_IMPL_H
 #include <stdatomic.h>
+#include "serve/agent/agent.h"
 #include "serve/grpc/grpc.h"
 #include "serve/http/http.h"
 #include "serve/protocol/log.h"
@@ -23,6 +24,7 @@ struct ms_server {
     struct ms_regions *regions;
     struct ms_http http;
     struct ms_grpc grpc;
+    struct ms_agent agent;
     int port[MS_TCP_PORTS];
     bool owns[MS_SOCKET_FILES]; /* the socket file is this server's */
     atomic_int failed_first;    /* of the models that were to be loaded at the start */

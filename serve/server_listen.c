@@ -94,8 +94,17 @@ static int listen_grpc(struct ms_server *s, moire_error *err) {
     return rc ? rc : ms_grpc_start(&s->grpc, err);
 }
 
+static int listen_agent(struct ms_server *s, moire_error *err) {
+    int fd;
+    if (s->options.agent_port < 0) return MOIRE_OK;
+    const int rc = ms_socket_tcp(s->options.host, s->options.agent_port, is_guarded(s), &fd,
+                                 &s->port[MS_PORT_AGENT], err);
+    return rc ? rc : ms_agent_open(&s->agent, s->repository, fd, err);
+}
+
 int ms_server_listen(struct ms_server *s, moire_error *err) {
-    const int rc = listen_http(s, err);
+    int rc = listen_http(s, err);
+    if (!rc) rc = listen_agent(s, err);
     return rc ? rc : listen_grpc(s, err);
 }
 

@@ -21,7 +21,7 @@ static struct ms_grpc *door_of(const struct ms_item *item) {
 }
 
 static bool is_draining(const struct ms_item *item) {
-    return atomic_load(&door_of(item)->draining);
+    return atomic_load(&door_of(item)->draining) || ms_repository_leaves(door_of(item)->repository);
 }
 
 bool ms_health_of_server(const struct ms_item *item) {

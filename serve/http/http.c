@@ -87,6 +87,11 @@ static void add_policy(struct ms_exchange *x, struct MHD_Response *r) {
     add(x, r, "Cache-Control", "no-store");
 }
 
+/* Clients that keep connections open find another server by the next one. */
+static bool is_ending(const struct ms_http *h) {
+    return atomic_load(&h->draining) || ms_repository_leaves(h->repository);
+}
+
 static enum MHD_Result send_answer(struct ms_exchange *x) {
     const struct ms_mhd *mhd = &x->http->mhd;
     if (x->answer.failed) {
@@ -101,7 +106,7 @@ static enum MHD_Result send_answer(struct ms_exchange *x) {
     if (*x->ids.traceparent) add(x, r, "traceparent", x->ids.traceparent);
     if (*x->ids.request) add(x, r, "X-Request-Id", x->ids.request);
     if (x->type) add(x, r, "Content-Type", x->type);
-    if (atomic_load(&x->http->draining) || !ms_http_has_one_length(x)) add(x, r, "Connection", "close");
+    if (is_ending(x->http) || !ms_http_has_one_length(x)) add(x, r, "Connection", "close");
     if (x->status == 401) add(x, r, "WWW-Authenticate", "Bearer realm=\"moire\"");
     if (x->status == 429 || x->status == 503) add(x, r, "Retry-After", "1");
     if (x->coding) add(x, r, "Content-Encoding", x->coding == MS_CODING_GZIP ? "gzip" : "deflate");

@@ -9,10 +9,12 @@ void ms_http_live(struct ms_exchange *x) {
     x->status = 200;
 }
 
-/* 200 or 400; a body says why where a worker does not come back. */
+/* 200 or 400; a body says why where a worker does not come back, or the server ends. */
 static void answer_ready(struct ms_exchange *x, bool ready, const char *why) {
+    const bool leaves = ms_repository_leaves(x->http->repository) || atomic_load(&x->http->draining);
+    if (leaves && !*why) why = "the server is about to end";
     if (*why) ms_http_answer(x, json_pack("{s:s}", "error", why));
-    x->status = ready && !*why && !atomic_load(&x->http->draining) ? 200 : 400;
+    x->status = ready && !*why ? 200 : 400;
 }
 
 void ms_http_ready(struct ms_exchange *x) {

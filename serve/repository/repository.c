@@ -77,7 +77,7 @@ enum ms_state ms_model_state(struct ms_model *m) {
 
 bool ms_repository_is_ready(struct ms_repository *r) {
     pthread_mutex_lock(&r->lock);
-    bool ready = !r->busy && !r->stops && !r->failed_loads;
+    bool ready = !r->busy && !r->stops && !r->failed_loads && !ms_repository_leaves(r);
     for (int i = 0; i < r->n && ready; i++)
         ready = r->model[i]->state == MS_READY;
     pthread_mutex_unlock(&r->lock);
@@ -213,6 +213,10 @@ int ms_repository_start(const struct ms_repository_options *options, struct ms_r
     free(r);
     *out = NULL;
     return ms_fail(err, MOIRE_EIO, "no thread to load models: %s", strerror(rc));
+}
+
+void ms_repository_leave(struct ms_repository *r) {
+    atomic_store(&r->leaves, true);
 }
 
 void ms_repository_quiesce(struct ms_repository *r) {

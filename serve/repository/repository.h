@@ -12,6 +12,7 @@
 #ifndef MS_REPOSITORY_H
 #define MS_REPOSITORY_H
 #include <pthread.h>
+#include <stdatomic.h>
 #include "serve/pipeline/ensemble.h"
 #include "serve/pipeline/functions.h"
 #include "serve/protocol/kserve.h"
@@ -87,6 +88,7 @@ struct ms_repository {
     int64_t shape_bytes;         /* likewise */
     int busy;                    /* jobs that are not done */
     bool stops;                  /* no further loads */
+    atomic_bool leaves;          /* the server is to end: it serves, and says that it is not ready */
     bool ends;                   /* nor anything else */
     bool binder_ended, loader_ended;
     struct ms_job *handed; /* by the loader to the background */
@@ -109,6 +111,13 @@ int ms_repository_start(const struct ms_repository_options *options, struct ms_r
 /* Ends the loader and unloads all.  Nobody may hold a model any more. */
 void ms_repository_stop(struct ms_repository *repository);
 
+/* From now on neither the server nor a model is ready, so that who spreads queries turns to others; all goes
+ * on.
+ */
+void ms_repository_leave(struct ms_repository *repository);
+static inline bool ms_repository_leaves(struct ms_repository *repository) {
+    return atomic_load(&repository->leaves);
+}
 /* No further load begins; queries go on. */
 void ms_repository_quiesce(struct ms_repository *repository);
 /* Looks at the folder again: what is new or changed is loaded, what is gone unloaded.  Returns at once. */

@@ -82,6 +82,7 @@ struct ms_server *served(void) {
                                         .shared_memory = "/moire-fuzz-",
                                         .http_port = -1,
                                         .metrics_port = -1,
+                                        .agent_port = -1,
                                         .grpc_port = -1,
                                         .control_port = -1,
                                         .threads = 1,

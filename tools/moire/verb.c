@@ -30,6 +30,7 @@ const struct mo_verb *const mo_verbs[] = {
     &mo_verb_capacity,
     &mo_verb_blocks,
     &mo_verb_plan,
+    &mo_verb_scale,
     &mo_verb_train,
     &mo_verb_zoo,
     &mo_verb_ocr,

@@ -40,7 +40,7 @@ struct mo_verb {
     int (*run)(const struct mo_env *env, const struct mo_options *options);
 };
 
-extern const struct mo_verb mo_verb_serve, mo_verb_top, mo_verb_quantize;
+extern const struct mo_verb mo_verb_serve, mo_verb_top, mo_verb_quantize, mo_verb_scale;
 extern const struct mo_verb mo_verb_zoo, mo_verb_compile, mo_verb_tune, mo_verb_front, mo_verb_run,
     mo_verb_inspect, mo_verb_bench, mo_verb_sim, mo_verb_profile, mo_verb_extend, mo_verb_tables,
     mo_verb_grid, mo_verb_whatif, mo_verb_capacity, mo_verb_plan, mo_verb_train, mo_verb_check_model,

@@ -78,6 +78,7 @@ static int start(void **state) {
                                         .store = "/nonexistent",
                                         .mode = "none",
                                         .metrics_port = -1,
+                                        .agent_port = -1,
                                         .control_port = -1,
                                         .threads = 2,
                                         .body_bytes = 1 << 20};

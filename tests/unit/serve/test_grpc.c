@@ -43,6 +43,7 @@ static int start(void **state) {
                                         .mode = "none",
                                         .http_port = -1,
                                         .metrics_port = -1,
+                                        .agent_port = -1,
                                         .control_port = -1,
                                         .threads = 2,
                                         .body_bytes = 1 << 20};

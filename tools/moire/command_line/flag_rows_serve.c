@@ -31,6 +31,16 @@ static const struct mo_flag rows[] = {
      "metrics by the names that Triton gives them (nv_...), too"},
     {"--unix", "PATH", ON(SERVER), TO(unix_path), "a socket file for HTTP besides, for its owner only"},
     {"--grpc-unix", "PATH", ON(SERVER), TO(grpc_unix), "the same for gRPC"},
+    {"--load-first", NULL, ON(SERVER), TO(load_first),
+     "open no door before the models of the start are loaded, so that nobody is told that they are not "
+     "there"},
+    {"--drain-seconds", "S", ON(SERVER), TO(drain_seconds),
+     "SIGTERM: so long not ready, but serving still, so that what spreads queries turns away first; a second "
+     "one ends that",
+     .initial = "0", .most = 3600},
+    {"--agent-port", "PORT", ON(SERVER), TO(agent_port),
+     "where HAProxy's agent checks are told how much room a model has; 0: any; -1: none", .initial = "-1",
+     .least = -1, .most = 65535},
     /* --- who may reach it --- */
     {"--tls-cert", "FILE", ON(SERVER), TO(tls_cert), "the server's certificate, PEM: TCP is by TLS"},
     {"--tls-key", "FILE", ON(SERVER), TO(tls_key), "its key, PEM"},

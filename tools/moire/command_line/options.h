@@ -48,6 +48,9 @@ enum mo_command {
     MO_DO_CHECK_MODEL,
     MO_DO_QUANTIZE,
     MO_DO_CHECK_DEVICE,
+    MO_DO_SCALE_HAPROXY,
+    MO_DO_SCALE_KSERVE,
+    MO_DO_SCALE_RAY,
     MO_DO_OCR,
     MO_DO_SERVER,
     MO_DO_TOP,
@@ -90,22 +93,23 @@ struct mo_options {
 
     /* One field a flag, or for all flags that mean the same; units as in the flag's row. */
     bool ablation, all, cost, dry_run, equalize, every, exact, exit_on_error, fewest, generic, in_turns,
-        insecure, json, json_log, nv_metrics, once, keep_covered, layers, measured, no_bias_correction,
-        no_passes, other_cpus, no_scaling, only_generic, per_channel, per_tensor, portable, power, probe,
-        profile, quiet, reduce_range, reference, refine, resume, same_core, speed, verbose, verify;
-    int candidates, control_port, cores, draws, episodes, every_nth, gpu, grpc_port, http_port, jobs, level,
-        log_verbose, max_batch, metrics_port, poll_seconds, predict, repeat, repetitions, rounds, samples,
-        seed_count, splits, tenants, threads, versions;
+        insecure, json, json_log, load_first, nv_metrics, once, keep_covered, layers, measured,
+        no_bias_correction, no_passes, other_cpus, no_scaling, only_generic, per_channel, per_tensor,
+        portable, power, probe, profile, quiet, reduce_range, reference, refine, resume, same_core, speed,
+        verbose, verify;
+    int agent_port, agent_step, candidates, control_port, cores, drain_seconds, draws, episodes, every_nth,
+        gpu, grpc_port, http_port, jobs, level, log_verbose, max_batch, metrics_port, poll_seconds, predict,
+        repeat, repetitions, rounds, samples, seed_count, splits, tenants, threads, versions;
     int64_t batch, body_bytes, needs, record_events, seed, shape_memory;
     double budget, burst, byte_price, calibrate, expect, find_max, load, max_load, qos_ms, qps, seconds, step,
         target, tolerance, warmup;
     const char *arrivals, *cache, *calibration, *cc, *check, *classifier, *control_mode, *control_unix,
         *columns, *config, *costs, *data, *detector, *device, *dump, *from, *gpus, *grpc_unix, *host, *html,
-        *isa, *keep, *kind, *libraries, *machine, *method, *model, *models, *objective, *output, *output_dir,
-        *pairs, *planner, *plot, *precision, *pressure, *process, *proxy, *recogniser, *record, *replay,
-        *report, *repository, *server_peers, *shared_memory, *source, *slow, *stalls, *store, *svg, *tls_ca,
-        *tls_cert, *tls_client_ca, *tls_key, *token, *token_file, *to, *trace, *trace_file, *unix_path,
-        *weights;
+        *image, *isa, *keep, *kind, *libraries, *listen, *machine, *method, *model, *models, *objective,
+        *output, *output_dir, *pairs, *planner, *plot, *precision, *pressure, *process, *proxy, *recogniser,
+        *record, *replay, *report, *repository, *server_peers, *shared_memory, *source, *slow, *stalls,
+        *store, *svg, *tls_ca, *tls_cert, *tls_client_ca, *tls_key, *token, *token_file, *to, *trace,
+        *trace_file, *unix_path, *weights;
     struct mo_words against, cases, inputs, learned, load_models, machines, over, peers, planners, policies,
         processes, ties, vary, with;
     struct mo_wholes batches, levels, neighbour, seeds, thread_counts, units;

@@ -46,6 +46,8 @@ static int read_file(const struct mo_options *o, const struct ms_config_file *f,
         {"--http-port", "http_port", NULL, &s->http_port},
         {"--grpc-port", "grpc_port", NULL, &s->grpc_port},
         {"--metrics-port", "metrics_port", NULL, &s->metrics_port},
+        {"--agent-port", "agent_port", NULL, &s->agent_port},
+        {"--drain-seconds", "drain_seconds", NULL, &s->drain_seconds},
         {"--threads", "threads", NULL, &s->threads},
         {"--repository-poll-secs", "repository_poll_secs", NULL, &s->poll_seconds},
     };
@@ -56,6 +58,7 @@ static int read_file(const struct mo_options *o, const struct ms_config_file *f,
         else
             *rows[i].whole = ms_config_file_whole(f, rows[i].key, *rows[i].whole);
     }
+    if (!is_given(o, "--load-first")) s->load_first = ms_config_file_switch(f, "load_first", s->load_first);
     s->config = f;
     const char *folder = s->repository ? NULL : ms_config_file_text(f, "model_repository", NULL);
     if (folder) {
@@ -112,6 +115,8 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
         .grpc_port = o->grpc_port,
         .metrics_port = o->metrics_port,
         .control_port = o->control_port,
+        .agent_port = o->agent_port,
+        .drain_seconds = o->drain_seconds,
         .tls = {.certificate = o->tls_cert, .key = o->tls_key, .client_ca = o->tls_client_ca},
         .threads = o->threads,
         .poll_seconds = o->poll_seconds,
@@ -129,6 +134,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
         .functions = &functions,
         .load = o->load_models.word,
         .n_load = o->load_models.n,
+        .load_first = o->load_first,
         .exit_on_error = o->exit_on_error};
     int rc = o->config ? ms_config_file_open(o->config, &file, &err) : MOIRE_OK;
     if (!rc && o->config) rc = read_file(o, &file, &s, repository, sizeof repository, &err);

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""check_haproxy.py - HAProxy in front of three `moire serve`, by the files of `moire scale haproxy`.
+
+All nodes are restarted in turn under load: no query fails, and none runs twice, by the ids in the servers' logs.  One
+is killed: what fails says so, and nothing runs twice.  Needs Debian's haproxy; says so where it is missing.
+
+    check_haproxy.py --moire build/moire
+"""
+import argparse
+import collections
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import haproxy_bed  # noqa: E402
+
+TARGETS_MS = {"lenet": 50, "digits": 200}
+
+
+def make(moire, folder):
+    """Models beside the folders of the nodes' files, and a bed that nobody has started."""
+    path = os.path.join(folder, "lenet.onnx")
+    subprocess.run([moire, "zoo", "build", "lenet", "-o", path], check=True, stdout=subprocess.DEVNULL)
+    return haproxy_bed.Bed(moire, folder, {name: (path, qos) for name, qos in TARGETS_MS.items()})
+
+
+def outputs(record):
+    return json.loads(record.answer)["outputs"][0]["data"]
+
+
+def once(bed, records):
+    """Every query that was answered was answered by one node, and no node answered one twice."""
+    by_node = collections.Counter(i for node in bed.nodes for i in node.answered())
+    twice = [i for i, n in by_node.items() if n > 1]
+    assert not twice, f"ran twice: {twice[:5]}"
+    lost = [r.id for r in records if r.status == 200 and by_node[r.id] != 1]
+    assert not lost, f"answered by nobody: {lost[:5]}"
+
+
+def same_answers(records):
+    right = {}
+    for r in records:
+        if r.status == 200:
+            values = outputs(r)
+            assert len(values) == 10 and values == right.setdefault(r.model, values), r
+
+
+def bodies():
+    return {"lenet": haproxy_bed.infer_body(seed=1), "digits": haproxy_bed.infer_body(seed=2)}
+
+
+def routes(bed):
+    """By the model; what changes one node only is not let through."""
+    assert bed.get("/v2/health/ready") == 200 and bed.get("/v2") == 200
+    assert bed.get("/v2/models/digits") == 200
+    assert bed.get("/v2/models/none") == 404
+    for path in ("/metrics", "/", "/v2/repository/index", "/v2/models/lenet/trace/setting", "/v2/logging"):
+        assert bed.get(path) == 403, path
+
+
+def rolling_restart(bed):
+    with haproxy_bed.Load(bed.port, bodies()) as load:
+        load.until(100)
+        for node in bed.nodes:
+            node.restart()
+            bed.wait("lenet")
+            load.until(100)
+    failed = [r for r in load.records if r.status != 200]
+    assert not failed, f"{len(failed)} of {len(load.records)} failed: {failed[:3]}"
+    same_answers(load.records)
+    once(bed, load.records)
+    used = [len(n.answered()) for n in bed.nodes]
+    assert all(used), f"a node had nothing: {used}"
+    print(json.dumps({"restarted": len(bed.nodes), "queries": len(load.records), "failed": 0, "by_node": used}))
+
+
+def killed(bed):
+    """What it had taken fails at its client; the others go on, and it is taken back when it is there again."""
+    for node in bed.nodes:
+        os.truncate(node.log_path, 0)
+    with haproxy_bed.Load(bed.port, bodies()) as load:
+        load.until(100)
+        bed.nodes[1].stop(signal.SIGKILL)
+        load.until(300)
+        bed.nodes[1].start()
+        bed.wait("lenet")
+        load.until(100)
+    failed = [r for r in load.records if r.status != 200]
+    assert len(failed) <= len(load.threads), f"{len(failed)} failed, {len(load.threads)} were under way"
+    # on a connection that has had answers before, HAProxy closes it in place of a 502
+    assert all(r.status in (0, 502) for r in failed), failed
+    same_answers(load.records)
+    once(bed, load.records)
+    print(json.dumps({"killed": 1, "queries": len(load.records), "failed": len(failed)}))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--moire", required=True)
+    moire = os.path.abspath(parser.parse_args().moire)
+    if not haproxy_bed.haproxy():
+        print("check_haproxy: skipped, there is no haproxy: apt-get install haproxy")
+        print("0 passed, 0 failed, 3 skipped")
+        return 0
+    good = 0
+    with tempfile.TemporaryDirectory() as folder:
+        bed = make(moire, folder)
+        bed.checked()
+        with bed:
+            bed.wait("lenet")
+            bed.wait("digits")
+            for case in (routes, rolling_restart, killed):
+                try:
+                    case(bed)
+                    print(f"ok      {case.__name__}")
+                    good += 1
+                except Exception as e:  # the other cases run
+                    print(f"FAILED  {case.__name__}: {type(e).__name__}: {e}")
+    print(f"{good} passed, {3 - good} failed")
+    return good != 3
+
+
+sys.exit(main())

@@ -1,0 +1,213 @@
+"""haproxy_bed.py - HAProxy in front of several `moire serve` on loopback, all as `moire scale haproxy` writes them, and
+clients that keep a record of every query.
+
+Used by check_haproxy.py and bench/haproxy-restart.
+"""
+import collections
+import http.client
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+STEP = 1000  # of a node the agent's port is its port and so much
+
+
+def haproxy():
+    """Where HAProxy is; None: nowhere."""
+    return shutil.which("haproxy") or shutil.which("haproxy", path="/usr/sbin:/sbin")
+
+
+def is_free(port):
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            s.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def free_ports(n):
+    """Ports below those that the system gives out, so that they are free for a restart, too."""
+    found, draw = [], random.Random()
+    while len(found) < n:
+        port = draw.randrange(12000, 30000)
+        if port not in found and is_free(port) and is_free(port + STEP):
+            found.append(port)
+    return found
+
+
+def plan_of(ports, models):
+    """models: {name: (file, qos_ms)}; every node has all of them."""
+    return {
+        "plan": 1, "qps": 100, "routing": "outstanding",
+        "models": [{"name": name, "file": file, "qos_ms": qos, "qps": 100, "replicas": len(ports), "attainment": 1}
+                   for name, (file, qos) in models.items()],
+        "nodes": [{"name": f"n{i}", "address": "127.0.0.1", "port": port, "cores": 1, "memory_mb": 1024,
+                   "models": [{"name": name, "qps": 10} for name in models]} for i, port in enumerate(ports)]}
+
+
+class Node:
+    """One `moire serve`, which may be ended and started again."""
+
+    def __init__(self, moire, folder, name, *flags):
+        self.moire, self.name, self.flags = moire, name, flags
+        self.config = os.path.join(folder, "nodes", f"{name}.json")
+        self.log_path = os.path.join(folder, f"{name}.log")
+        with open(self.config, encoding="utf-8") as f:
+            self.port = json.load(f)["http_port"]
+        self.process = None
+
+    def start(self):
+        with open(self.log_path, "a", encoding="utf-8") as log:
+            self.process = subprocess.Popen(
+                [self.moire, "serve", "--config", self.config, "--threads", "1", "--json", "--json-log", "--log-verbose",
+                 "1", *self.flags], stdout=subprocess.PIPE, stderr=log, text=True)
+        assert self.process.stdout.readline(), f"{self.name} did not start: {self.log()[-500:]}"
+
+    def log(self):
+        with open(self.log_path, encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def stop(self, how=signal.SIGTERM):
+        if self.process and self.process.poll() is None:
+            self.process.send_signal(how)
+        code = self.process.wait(120)
+        self.process.stdout.close()
+        return code
+
+    def restart(self):
+        assert self.stop() == 0, f"{self.name}: {self.log()[-500:]}"
+        self.start()
+
+    def answered(self):
+        """Ids of the queries that it answered 200."""
+        lines = [json.loads(line) for line in self.log().splitlines() if '"request_id"' in line]
+        return [line["request_id"] for line in lines if line["status"] == 200]
+
+
+class Bed:
+    """In a `with`: HAProxy on `port`, its nodes behind it."""
+
+    def __init__(self, moire, folder, models, n_nodes=3, *flags):
+        self.folder = folder
+        self.port, *ports = free_ports(n_nodes + 1)
+        plan = os.path.join(folder, "plan.json")
+        with open(plan, "w", encoding="utf-8") as f:
+            json.dump(plan_of(ports, models), f)
+        subprocess.run([moire, "scale", "haproxy", plan, "-o", folder, "--listen", f"127.0.0.1:{self.port}",
+                        "--agent-step", str(STEP)], check=True, stdout=subprocess.DEVNULL)
+        self.config = os.path.join(folder, "haproxy.cfg")
+        self.nodes = [Node(moire, folder, f"n{i}", *flags) for i in range(n_nodes)]
+        self.process = None
+
+    def checked(self):
+        """What `haproxy -c` says; asserts that it is content, without a warning."""
+        done = subprocess.run([haproxy(), "-c", "-f", self.config], capture_output=True, text=True)
+        said = done.stdout + done.stderr
+        assert done.returncode == 0 and "WARNING" not in said, said
+        return said
+
+    def __enter__(self):
+        for node in self.nodes:
+            node.start()
+        with open(os.path.join(self.folder, "haproxy.log"), "w", encoding="utf-8") as log:
+            self.process = subprocess.Popen([haproxy(), "-db", "-f", self.config], stdout=log, stderr=log)
+        return self
+
+    def __exit__(self, *_):
+        for process in [self.process] + [n.process for n in self.nodes]:
+            if process and process.poll() is None:
+                process.kill()
+                process.wait()
+
+    def get(self, path, port=None):
+        c = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=30)
+        try:
+            c.request("GET", path)
+            answer = c.getresponse()
+            answer.read()
+            return answer.status
+        except OSError:
+            return 0
+        finally:
+            c.close()
+
+    def wait(self, model, seconds=60):
+        """Until HAProxy and every node say that the model is ready."""
+        end = time.monotonic() + seconds
+        for port in [n.port for n in self.nodes] + [self.port]:
+            while self.get(f"/v2/models/{model}/ready", port) != 200:
+                assert time.monotonic() < end, f"port {port} is not ready"
+                time.sleep(0.02)
+
+
+Record = collections.namedtuple("Record", "id model status begun took answer")
+
+
+class Load:
+    """Clients that ask one question after the other, each with an id, until they are told to stop."""
+
+    def __init__(self, port, bodies, clients=4, pause=0.0):
+        """bodies: {model: JSON}; pause: seconds between an answer and the next question."""
+        self.port, self.bodies, self.pause = port, bodies, pause
+        self.ends, self.records, self.lock = threading.Event(), [], threading.Lock()
+        self.threads = [threading.Thread(target=self.ask, args=(i,)) for i in range(clients)]
+
+    def __enter__(self):
+        for t in self.threads:
+            t.start()
+        return self
+
+    def __exit__(self, *_):
+        self.ends.set()
+        for t in self.threads:
+            t.join()
+
+    def count(self):
+        with self.lock:
+            return len(self.records)
+
+    def until(self, n, seconds=60):
+        """Waits for n further answers."""
+        have, end = self.count(), time.monotonic() + seconds
+        while self.count() < have + n:
+            assert time.monotonic() < end, f"{self.count() - have} of {n} answers in {seconds} s"
+            time.sleep(0.01)
+
+    def ask(self, me):
+        connection, names, n = None, sorted(self.bodies), 0
+        while not self.ends.is_set():
+            model, name = names[(n + me) % len(names)], f"q{me}-{n}"
+            n += 1
+            begun = time.monotonic()
+            try:
+                connection = connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+                connection.request("POST", f"/v2/models/{model}/infer", self.bodies[model],
+                                   {"X-Request-Id": name, "Content-Type": "application/json"})
+                answer = connection.getresponse()
+                status, text = answer.status, answer.read()
+                if answer.will_close:
+                    connection.close()
+            except (OSError, http.client.HTTPException) as why:
+                status, text = 0, repr(why).encode()
+                connection.close()
+                connection = None
+            record = Record(name, model, status, begun, time.monotonic() - begun, text)
+            with self.lock:
+                self.records.append(record)
+            if self.pause:
+                time.sleep(self.pause)
+
+
+def infer_body(n=1, seed=3):
+    """A question to LeNet, whose answer shows by which numbers it was asked."""
+    draw = random.Random(seed)
+    data = [round(draw.random(), 3) for _ in range(n * 1024)]
+    return json.dumps({"inputs": [{"name": "input", "datatype": "FP32", "shape": [n, 1, 32, 32], "data": data}]})
