@@ -18,7 +18,8 @@ VERSIONS = ("1.27", "1.30", "1.34")  # of Kubernetes
 
 WORDS = {"type": "object", "additionalProperties": {"type": "string"}}
 META = {"type": "object", "required": ["name"], "additionalProperties": False,
-        "properties": {"name": {"type": "string", "pattern": "^[a-z]([-a-z0-9]{0,49}[a-z0-9])?$"}, "annotations": WORDS}}
+        "properties": {"name": {"type": "string", "pattern": "^[a-z]([-a-z0-9]{0,49}[a-z0-9])?$"},
+                       "annotations": WORDS}}
 
 
 def of(properties, *required):
@@ -32,7 +33,8 @@ SERVING_RUNTIME = of({
         "supportedModelFormats": {"type": "array", "minItems": 1, "items": of(
             {"name": {"type": "string"}, "version": {"type": "string"}, "autoSelect": {"type": "boolean"}}, "name")},
         "protocolVersions": {"type": "array", "items": {"enum": ["v1", "v2", "grpc-v2"]}},
-        "containers": {"type": "array", "minItems": 1, "items": {"properties": {"name": {"const": "kserve-container"}}}},
+        "containers": {"type": "array", "minItems": 1,
+                       "items": {"properties": {"name": {"const": "kserve-container"}}}},
     }, "containers", "supportedModelFormats"),
 }, "apiVersion", "kind", "metadata", "spec")
 
@@ -43,7 +45,8 @@ INFERENCE_SERVICE = of({
         "topologySpreadConstraints": {"type": "array"}, "volumes": {"type": "array"},
         "model": of({
             "modelFormat": of({"name": {"const": "onnx"}}, "name"), "runtime": {"const": "moire"},
-            "protocolVersion": {"const": "v2"}, "storageUri": {"type": "string", "pattern": "^pvc://models/[a-z0-9-]+$"},
+            "protocolVersion": {"const": "v2"},
+            "storageUri": {"type": "string", "pattern": "^pvc://models/[a-z0-9-]+$"},
             "volumeMounts": {"type": "array"}, "resources": {"type": "object"}},
             "modelFormat", "runtime", "storageUri", "resources")}, "model")}, "predictor"),
 }, "apiVersion", "kind", "metadata", "spec")
@@ -90,7 +93,8 @@ class Check:
         predictor = dict(service["spec"]["predictor"])
         model = predictor.pop("model")
         predictor.pop("minReplicas")
-        container = dict(runtime["spec"]["containers"][0], resources=model["resources"], volumeMounts=model["volumeMounts"])
+        container = dict(runtime["spec"]["containers"][0], resources=model["resources"],
+                         volumeMounts=model["volumeMounts"])
         self.strict({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"},
                      "spec": dict(predictor, containers=[container])})
         wants = model["resources"]

@@ -67,8 +67,8 @@ class Node:
     def start(self):
         with open(self.log_path, "a", encoding="utf-8") as log:
             self.process = subprocess.Popen(
-                [self.moire, "serve", "--config", self.config, "--threads", "1", "--json", "--json-log", "--log-verbose",
-                 "1", *self.flags], stdout=subprocess.PIPE, stderr=log, text=True)
+                [self.moire, "serve", "--config", self.config, "--threads", "1", "--json", "--json-log",
+                 "--log-verbose", "1", *self.flags], stdout=subprocess.PIPE, stderr=log, text=True)
         assert self.process.stdout.readline(), f"{self.name} did not start: {self.log()[-500:]}"
 
     def log(self):
@@ -155,7 +155,7 @@ class Load:
     """Clients that ask one question after the other, each with an id, until they are told to stop."""
 
     def __init__(self, port, bodies, clients=4, pause=0.0):
-        """bodies: {model: JSON}; pause: seconds between an answer and the next question."""
+        """bodies: {model: JSON, or what makes it of an id}; pause: seconds between an answer and the next question."""
         self.port, self.bodies, self.pause = port, bodies, pause
         self.ends, self.records, self.lock = threading.Event(), [], threading.Lock()
         self.threads = [threading.Thread(target=self.ask, args=(i,)) for i in range(clients)]
@@ -186,10 +186,12 @@ class Load:
         while not self.ends.is_set():
             model, name = names[(n + me) % len(names)], f"q{me}-{n}"
             n += 1
+            body = self.bodies[model]
+            body = body(name) if callable(body) else body
             begun = time.monotonic()
             try:
                 connection = connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-                connection.request("POST", f"/v2/models/{model}/infer", self.bodies[model],
+                connection.request("POST", f"/v2/models/{model}/infer", body,
                                    {"X-Request-Id": name, "Content-Type": "application/json"})
                 answer = connection.getresponse()
                 status, text = answer.status, answer.read()
