@@ -62,6 +62,25 @@ def routes(bed):
         assert bed.get(path) == 403, path
 
 
+def agents(bed):
+    """HAProxy hears the agents: room for more, and that a node is to end, which it does by a second signal."""
+    bed.until(lambda: all(n["agent_status"] == "L7OK" and n["status"] == "UP" for n in bed.seen("lenet").values()),
+              "up by their agents")
+    assert {n["weight"] for n in bed.seen("digits").values()} <= {str(w) for w in range(1, 101)}
+    node = bed.nodes[0]
+    assert node.stop() == 0
+    node.flags = ("--drain-seconds", "60")
+    node.start()
+    bed.until(lambda: bed.seen("lenet")["n0"]["status"] == "UP", "up again")
+    node.process.send_signal(signal.SIGTERM)
+    bed.until(lambda: bed.seen("lenet")["n0"]["status"].startswith("DRAIN"), "left alone", 50)
+    assert bed.get("/v2/models/lenet/ready", node.port) == 400 and bed.get("/v2/models/lenet", node.port) == 200
+    assert node.stop() == 0
+    node.flags = ()
+    node.start()
+    bed.until(lambda: bed.seen("lenet")["n0"]["status"] == "UP", "up once more")
+
+
 def rolling_restart(bed):
     with haproxy_bed.Load(bed.port, bodies()) as load:
         load.until(100)
@@ -104,7 +123,7 @@ def main():
     moire = os.path.abspath(parser.parse_args().moire)
     if not haproxy_bed.haproxy():
         print("check_haproxy: skipped, there is no haproxy: apt-get install haproxy")
-        print("0 passed, 0 failed, 3 skipped")
+        print("0 passed, 0 failed, 4 skipped")
         return 0
     good = 0
     with tempfile.TemporaryDirectory() as folder:
@@ -113,15 +132,15 @@ def main():
         with bed:
             bed.wait("lenet")
             bed.wait("digits")
-            for case in (routes, rolling_restart, killed):
+            for case in (routes, agents, rolling_restart, killed):
                 try:
                     case(bed)
                     print(f"ok      {case.__name__}")
                     good += 1
                 except Exception as e:  # the other cases run
                     print(f"FAILED  {case.__name__}: {type(e).__name__}: {e}")
-    print(f"{good} passed, {3 - good} failed")
-    return good != 3
+    print(f"{good} passed, {4 - good} failed")
+    return good != 4
 
 
 sys.exit(main())

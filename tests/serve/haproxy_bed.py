@@ -4,6 +4,7 @@ clients that keep a record of every query.
 Used by check_haproxy.py and bench/haproxy-restart.
 """
 import collections
+import csv
 import http.client
 import json
 import os
@@ -117,6 +118,11 @@ class Bed:
     def __enter__(self):
         for node in self.nodes:
             node.start()
+        self.control = os.path.join(self.folder, "control")
+        with open(self.config, encoding="utf-8") as f:
+            text = f.read()
+        with open(self.config, "w", encoding="utf-8") as f:
+            f.write(text.replace("global\n", f"global\n    stats socket {self.control} mode 600 level user\n", 1))
         with open(os.path.join(self.folder, "haproxy.log"), "w", encoding="utf-8") as log:
             self.process = subprocess.Popen([haproxy(), "-db", "-f", self.config], stdout=log, stderr=log)
         return self
@@ -138,6 +144,23 @@ class Bed:
             return 0
         finally:
             c.close()
+
+    def seen(self, model):
+        """What HAProxy thinks of the model's nodes: {name: {column of `show stat`: text}}."""
+        said = b""
+        with socket.socket(socket.AF_UNIX) as s:
+            s.connect(self.control)
+            s.sendall(b"show stat\n")
+            while piece := s.recv(65536):
+                said += piece
+        rows = csv.DictReader(said.decode().lstrip("# ").splitlines())
+        return {r["svname"]: r for r in rows if r["pxname"] == f"model.{model}" and r["svname"] != "BACKEND"}
+
+    def until(self, holds, what, seconds=60):
+        end = time.monotonic() + seconds
+        while not holds():
+            assert time.monotonic() < end, f"not {what} in {seconds} s: {self.seen('lenet')}"
+            time.sleep(0.02)
 
     def wait(self, model, seconds=60):
         """Until HAProxy and every node say that the model is ready."""
