@@ -265,7 +265,7 @@ def _scaled(least: int, most: int) -> dict[str, Any]:
     return {
         "min_replicas": least,
         "max_replicas": most,
-        "look_back_period_s": 10,
+        "look_back_period_s": 20,
         "upscale_delay_s": 5,
         "downscale_delay_s": 300,
         "policy": {"policy_function": "moire.ray:scale"},

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fuzz_scenario.c - libFuzzer target: any bytes as a scenario file, and as a plan of models on machines, are
- * read or refused, with a place.  No text of a plan that was read can end a line of another program's file. */
+ * read or refused, with a place.  No text of a plan that was read can end a line of another program's file.
+ */
 #include <stdlib.h>
 #include <string.h>
 #include "bench/data/scenario.h"
@@ -29,7 +30,8 @@ static void read_plan(const struct mo_env *env, const char *text, size_t n) {
     for (int i = 0; i < p.n_models; i++)
         if (strpbrk(p.model[i].name, "/\"' \n") || strpbrk(p.model[i].file, "\n\r")) abort();
     for (int i = 0; i < p.n_nodes; i++)
-        if (strpbrk(p.node[i].name, "/\"' \n") || strpbrk(p.node[i].address, "/\"' \n") || !p.node[i].n_shares)
+        if (strpbrk(p.node[i].name, "/\"' \n") || strpbrk(p.node[i].address, "/\"' \n") ||
+            !p.node[i].n_shares)
             abort();
     mo_scale_plan_close(&p);
 }

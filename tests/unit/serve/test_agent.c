@@ -24,8 +24,7 @@ static char folder[] = "/tmp/moire-agent-XXXXXX";
 static char model[512];
 static struct ms_server *server;
 
-static int start(void **state) {
-    (void)state;
+static int start_as(bool load_first) {
     struct mo_env env = mo_env_default();
     char built[512];
     moire_error err = {0};
@@ -37,6 +36,7 @@ static int start(void **state) {
                                         .control_port = -1,
                                         .grpc_port = -1,
                                         .threads = 1,
+                                        .load_first = load_first,
                                         .body_bytes = 1 << 20};
     if (!*model) {
         if (!mkdtemp(folder) || mo_zoo_path(&env, "lenet", folder, built, sizeof built, NULL)) return -1;
@@ -47,9 +47,20 @@ static int start(void **state) {
         print_message("%s\n", err.message);
         return -1;
     }
-    while (!ms_server_is_ready(server))
-        usleep(1000);
     return 0;
+}
+
+static int start(void **state) {
+    (void)state;
+    const int rc = start_as(false);
+    while (!rc && !ms_server_is_ready(server))
+        usleep(1000);
+    return rc;
+}
+
+static int start_loaded(void **state) {
+    (void)state;
+    return start_as(true);
 }
 
 static int stop(void **state) {
@@ -189,6 +200,13 @@ static void a_server_that_leaves_serves_and_is_not_ready(void **state) {
     assert_non_null(strcasestr(answer, "connection: close")); /* and clients are told to come anew */
 }
 
+/* Its doors are open, so its models are there. */
+static void doors_open_when_models_are_loaded(void **state) {
+    (void)state;
+    assert_int_equal(status("/v2/models/lenet/ready"), 200);
+    assert_string_equal(agent("lenet\n"), "up ready 100%\n");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(room_is_what_is_left_of_the_target),
@@ -196,6 +214,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(who_says_nothing_is_told_of_the_server, start, stop),
         cmocka_unit_test_setup_teardown(a_line_without_an_end_gets_no_answer, start, stop),
         cmocka_unit_test_setup_teardown(a_silent_crowd_keeps_nobody_out, start, stop),
+        cmocka_unit_test_setup_teardown(doors_open_when_models_are_loaded, start_loaded, stop),
         cmocka_unit_test_setup_teardown(a_server_that_leaves_serves_and_is_not_ready, start, stop),
     };
     return cmocka_run_group_tests(tests, NULL, remove_folder);

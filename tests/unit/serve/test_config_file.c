@@ -40,6 +40,8 @@ static void test_faults_say_where(void **state) {
         {"{\"host\": 2}", MOIRE_EINVAL, ".host must be a text"},
         {"{\"http_port\": 65536}", MOIRE_EINVAL, ".http_port must be"},
         {"{\"models\": {}}", MOIRE_EINVAL, ".models must be a list"},
+        {"{\"load_first\": 1}", MOIRE_EINVAL, ".load_first must be true or false"},
+        {"{\"drain_seconds\": -1}", MOIRE_EINVAL, ".drain_seconds must be a whole number from 0 to 3600"},
         {"{\"models\": [1]}", MOIRE_EINVAL, "models[0] is no object"},
         {"{\"models\": [{}]}", MOIRE_EINVAL, "models[0] needs a \"name\""},
         {"{\"models\": [{\"name\": \"a/b\"}]}", MOIRE_EINVAL, "models[0] needs a \"name\""},
