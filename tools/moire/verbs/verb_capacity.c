@@ -1,34 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0
- * verb_capacity.c - `moire capacity`: how many cores a scenario needs; see bench/sim/capacity.h. */
+ * verb_capacity.c - `moire capacity`: how many cores a scenario needs (bench/sim/capacity.h), or with --nodes
+ * which models go on which of many machines (bench/cluster/cluster.h). */
 #include <stdio.h>
-#include "bench/sim/capacity.h"
+#include <string.h>
+#include "bench/cluster/cluster.h"
 #include "tools/moire/verbs/bench_common.h"
 
 static const char about[] =
     "The fewest cores of a simulated machine on which SHARE of the scenario's queries are in time when R of\n"
     "them come a second, shared out by the tenants' weights.  Bisection over core counts; the machine's own\n"
-    "is the most that is tried.  \n";
+    "is the most that is tried.\n"
+    "\n"
+    "With --nodes the machines are those of a file, each with the profiles of --machine: which models go on\n"
+    "which, how many replicas of each, and how many queries are in time under a routing, or under all side "
+    "by\n"
+    "side.  Every machine is simulated with its own queues and policy.  --json prints the plan.\n";
 
-static const char notes[] = "Exit code 5: not even all cores of the machine are enough.\n"
-                            "\n"
-                            "Example:\n"
-                            "  moire capacity veltair-medium --machine cores64 --qps 200\n";
+static const char notes[] =
+    "Exit code 5: not even all cores, or all machines, are enough; the message says what does not fit.\n"
+    "\n"
+    "Examples:\n"
+    "  moire capacity veltair-medium --machine cores64 --qps 200\n"
+    "  moire capacity veltair-mix --machine cores64 --nodes cluster.json --qps 5000 --routing all\n";
 
-static int capacity(struct mo_bench_session *session, const struct mo_options *o, json_t **document,
-                    moire_error *err) {
+/* Data files by their names. */
+struct files {
     char scenario[1024], machine[1024];
-    struct mo_bench_capacity_options c = {.simulate = {.machine = machine}, .qps = o->qps, .every = o->every};
-    struct mo_bench_serve_options *serve = &c.simulate.serve;
+};
+
+static int read_options(const struct mo_options *o, struct files *files, struct mo_bench_capacity_options *c,
+                        moire_error *err) {
+    struct mo_bench_serve_options *serve = &c->simulate.serve;
+    *c = (struct mo_bench_capacity_options){
+        .simulate = {.machine = files->machine}, .qps = o->qps, .every = o->every};
     int code = mo_bench_serve_options(o, false, serve, err);
     if (!code && serve->n_policies != 1) code = mo_fail(err, MOIRE_EINVAL, "needs one policy");
     if (!code)
-        code = mo_known_find_data(MO_KNOWN_SCENARIOS, o->operands.word[0], scenario, sizeof scenario, err);
-    if (!code) code = mo_known_find_data(MO_KNOWN_MACHINES, o->machine, machine, sizeof machine, err);
+        code = mo_known_find_data(MO_KNOWN_SCENARIOS, o->operands.word[0], files->scenario,
+                                  sizeof files->scenario, err);
+    if (!code)
+        code = mo_known_find_data(MO_KNOWN_MACHINES, o->machine, files->machine, sizeof files->machine, err);
     if (code) return code;
-    serve->scenario = scenario;
+    serve->scenario = files->scenario;
     serve->find_max = o->target;
-    c.policy = serve->policies[0];
-    return mo_bench_capacity(session, &c, document, err);
+    c->policy = serve->policies[0];
+    return MOIRE_OK;
 }
 
 static int show(const struct mo_options *o, const json_t *document, moire_error *err) {
@@ -42,6 +58,32 @@ static int show(const struct mo_options *o, const json_t *document, moire_error 
                            100 * o->target, o->qps);
 }
 
+/* A plan that does not hold its target is shown, too: it says where it falls short. */
+static int plan(struct mo_bench_session *session, const struct mo_options *o,
+                const struct mo_bench_capacity_options *c, json_t **document, moire_error *err) {
+    struct mo_cluster_options cluster = {.capacity = *c, .nodes = o->nodes};
+    json_t *summary = NULL;
+    for (int r = 0; r < MO_ROUTINGS; r++)
+        cluster.routed[r] =
+            !strcmp(o->routing, "all") || !strcmp(o->routing, mo_routing_name((enum mo_routing)r));
+    int code = mo_bench_cluster(session, &cluster, document, &summary, err);
+    if (*document && !o->json) mo_cluster_print(*document, summary);
+    if (!code && o->json) code = mo_print_json(*document, err);
+    json_decref(summary);
+    return code;
+}
+
+static int capacity(struct mo_bench_session *session, const struct mo_options *o, json_t **document,
+                    moire_error *err) {
+    struct files files;
+    struct mo_bench_capacity_options c;
+    int code = read_options(o, &files, &c, err);
+    if (code) return code;
+    if (o->nodes) return plan(session, o, &c, document, err);
+    code = mo_bench_capacity(session, &c, document, err);
+    return code ? code : show(o, *document, err);
+}
+
 static int run(const struct mo_env *env, const struct mo_options *o) {
     moire_error err = {0};
     struct mo_bench_session session;
@@ -50,7 +92,6 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     int code = mo_bench_open(env, o, &session, &paths, &err);
     if (!code) {
         code = capacity(&session, o, &document, &err);
-        if (!code) code = show(o, document, &err);
         mo_bench_session_close(&session);
     }
     code = code ? mo_verb_fail_with(o, &err, document) : MO_EXIT_OK;
@@ -61,7 +102,7 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
 const struct mo_verb mo_verb_capacity = {
     .name = "capacity",
     .group = MO_GROUP_SIMULATE,
-    .summary = "find the fewest cores of a simulated machine that serve a scenario at a given rate",
+    .summary = "find the fewest cores that serve a scenario at a rate, or place it on many machines",
     .about = about,
     .notes = notes,
     .commands = {{.command = MO_DO_CAPACITY, .operands = "SCENARIO"}},

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * cluster_plan.h - a plan in the making, and as a document. */
+#ifndef MO_CLUSTER_PLAN_H
+#define MO_CLUSTER_PLAN_H
+#include "bench/cluster/cluster_sim.h"
+
+struct mo_cluster_planning {
+    struct mo_bench_session *session;
+    const struct mo_env *env;
+    struct mo_cluster_nodes nodes;
+    struct mo_bench_simulation simulation; /* the machine with as many cores as the largest node */
+    const struct mo_policy *policy;
+    struct mo_process process;
+    uint64_t seed;
+    double qps_all, target, seconds;
+    double limit; /* of what is used of a machine */
+    double qps[MO_BENCH_MAX_TENANTS];
+    double *holds; /* [model][kind] */
+    struct mo_place_model models[MO_BENCH_MAX_TENANTS];
+    struct mo_place_answer placed;
+    struct mo_cluster_result *result[MO_ROUTINGS]; /* NULL = not simulated */
+    int best;                                      /* routing; -1 = none was simulated */
+};
+
+/* New documents, as cluster.h has them; NULL: out of memory. */
+json_t *mo_cluster_plan_json(const struct mo_cluster_planning *planning);
+json_t *mo_cluster_summary_json(const struct mo_cluster_planning *planning);
+#endif

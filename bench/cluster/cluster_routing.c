@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * cluster_routing.c - the router's books and its choices; see cluster_routing.h.
+ *
+ * What a query of one model waits for on a machine is kept as a sum per machine and model, in whole
+ * nanoseconds, so that it is exactly 0 again when nothing is on its way.  Scans begin at a drawn replica:
+ * those that are alike take turns. */
+#include "bench/cluster/cluster_routing.h"
+
+#include <string.h>
+
+/* A replica: what is looked at for each query lies together. */
+struct target {
+    int node, place; /* place: its sum in `ahead` */
+    double per_core; /* 1 / cores */
+    double least_ns;
+    double upto; /* part of the model's rate that replicas up to this one have */
+};
+
+/* The models that a machine has: places [first, first + n). */
+struct shelf {
+    int first, n, outstanding;
+};
+
+struct mo_router {
+    const struct mo_env *env;
+    struct mo_region *region;
+    enum mo_routing routing;
+    int n_models;
+    int *first, *n; /* by model: its targets */
+    struct target *targets;
+    struct shelf *shelves;
+    int *model;     /* by place */
+    int64_t *ahead; /* by place: core time that a query of that model waits for there */
+    int64_t *waits; /* [model sent][model that waits]: what it adds to that */
+    uint64_t rng;
+};
+
+static const char *const names[MO_ROUTINGS] = {"random", "outstanding", "two", "deadline"};
+
+const char *mo_routing_name(enum mo_routing routing) {
+    return names[routing];
+}
+
+bool mo_routing_find(const char *name, enum mo_routing *out) {
+    for (int i = 0; i < MO_ROUTINGS; i++)
+        if (!strcmp(name, names[i])) {
+            *out = (enum mo_routing)i;
+            return true;
+        }
+    return false;
+}
+
+/* --- choices -------------------------------------------------------------------------------------------- */
+static int draw(struct mo_router *r, int model) {
+    const struct target *t = r->targets + r->first[model];
+    const double at = mo_draw_unit(&r->rng);
+    int low = 0, high = r->n[model] - 1; /* the first whose `upto` is above `at` */
+    while (low < high) {
+        int middle = (low + high) / 2;
+        if (t[middle].upto > at)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+static int waiting(const struct mo_router *r, int model, int replica) {
+    return r->shelves[r->targets[r->first[model] + replica].node].outstanding;
+}
+
+static int fewest(struct mo_router *r, int model) {
+    const int n = r->n[model], begin = (int)(mo_draw_unit(&r->rng) * n);
+    int best = begin, least = waiting(r, model, begin);
+    for (int k = 1; k < n && least; k++) {
+        const int i = begin + k < n ? begin + k : begin + k - n;
+        const int now = waiting(r, model, i);
+        if (now < least) {
+            least = now;
+            best = i;
+        }
+    }
+    return best;
+}
+
+static int of_two(struct mo_router *r, int model) {
+    const int a = draw(r, model);
+    int b = draw(r, model);
+    if (b == a && r->n[model] > 1) b = (a + 1) % r->n[model];
+    return waiting(r, model, b) < waiting(r, model, a) ? b : a;
+}
+
+static int soonest(struct mo_router *r, int model) {
+    const struct target *t = r->targets + r->first[model];
+    const int n = r->n[model], begin = (int)(mo_draw_unit(&r->rng) * n);
+    double least = INFINITY;
+    int best = begin;
+    for (int k = 0; k < n; k++) {
+        const int i = begin + k < n ? begin + k : begin + k - n;
+        const double at = (double)r->ahead[t[i].place] * t[i].per_core + t[i].least_ns;
+        if (at < least) {
+            least = at;
+            best = i;
+        }
+    }
+    return best;
+}
+
+static int choose(struct mo_router *r, int model) {
+    if (r->n[model] == 1) return 0;
+    switch (r->routing) {
+    case MO_ROUTING_OUTSTANDING:
+        return fewest(r, model);
+    case MO_ROUTING_TWO:
+        return of_two(r, model);
+    case MO_ROUTING_DEADLINE:
+        return soonest(r, model);
+    case MO_ROUTING_RANDOM:
+    case MO_ROUTINGS:
+        break;
+    }
+    return draw(r, model);
+}
+
+/* --- books ---------------------------------------------------------------------------------------------- */
+/* A query of the model comes (+1) to a machine or is answered there (-1). */
+static void note(struct mo_router *r, int model, int node, int change) {
+    struct shelf *s = &r->shelves[node];
+    const int64_t *adds = r->waits + (size_t)model * r->n_models;
+    s->outstanding += change;
+    for (int i = s->first; i < s->first + s->n; i++)
+        r->ahead[i] += change * adds[r->model[i]];
+}
+
+int mo_router_send(struct mo_router *r, int model) {
+    const int replica = choose(r, model);
+    note(r, model, r->targets[r->first[model] + replica].node, 1);
+    return replica;
+}
+
+void mo_router_answered(struct mo_router *r, int model, int replica) {
+    note(r, model, r->targets[r->first[model] + replica].node, -1);
+}
+
+int mo_router_outstanding(const struct mo_router *r, int node) {
+    return r->shelves[node].outstanding;
+}
+
+/* --- create, destroy ------------------------------------------------------------------------------------ */
+/* Part of a query's core time that one of another model has to wait for. */
+static double before(const struct mo_route_model *sent, const struct mo_route_model *waits) {
+    if (!waits->qos_ns) return 1;
+    if (!sent->qos_ns) return 0;
+    return sent->qos_ns <= waits->qos_ns ? 1 : (double)waits->qos_ns / (double)sent->qos_ns;
+}
+
+/* The targets of one model; shelves know by now where each machine's places begin, and count them here. */
+static void fill(struct mo_router *r, const struct mo_router_config *c, int model, int first) {
+    const struct mo_route_model *m = &c->models[model];
+    double sum = 0, upto = 0;
+    r->first[model] = first;
+    r->n[model] = m->placed->n;
+    for (int i = 0; i < m->placed->n; i++)
+        sum += m->placed->replica[i].qps;
+    for (int i = 0; i < m->placed->n; i++) {
+        const struct mo_replica *replica = &m->placed->replica[i];
+        const struct mo_route_node *node = &c->nodes[replica->node];
+        struct shelf *s = &r->shelves[replica->node];
+        const int place = s->first + s->n++;
+        upto += replica->qps;
+        r->model[place] = model;
+        r->targets[first + i] = (struct target){.node = replica->node,
+                                                .place = place,
+                                                .per_core = 1.0 / node->cores,
+                                                .least_ns = (double)m->least_ns[node->kind],
+                                                .upto = upto / sum};
+    }
+}
+
+int mo_router_create(const struct mo_router_config *c, struct mo_router **out, moire_error *err) {
+    struct mo_router *r = mo_alloc(c->env, sizeof *r);
+    if (!r) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a router");
+    *r = (struct mo_router){.env = c->env,
+                            .region = mo_region_create(c->env),
+                            .routing = c->routing,
+                            .n_models = c->n_models,
+                            .rng = c->seed};
+    const size_t models = (size_t)c->n_models;
+    size_t n = 0;
+    for (int m = 0; m < c->n_models; m++)
+        n += (size_t)c->models[m].placed->n;
+    if (r->region) {
+        r->first = mo_region_array(r->region, models, sizeof *r->first);
+        r->n = mo_region_array(r->region, models, sizeof *r->n);
+        r->targets = mo_region_array(r->region, n + 1, sizeof *r->targets);
+        r->shelves = mo_region_array(r->region, (size_t)c->n_nodes, sizeof *r->shelves);
+        r->model = mo_region_array(r->region, n + 1, sizeof *r->model);
+        r->ahead = mo_region_array(r->region, n + 1, sizeof *r->ahead);
+        r->waits = mo_region_array(r->region, models * models, sizeof *r->waits);
+    }
+    if (!r->region || !r->first || !r->n || !r->targets || !r->shelves || !r->model || !r->ahead ||
+        !r->waits) {
+        mo_router_destroy(r);
+        return mo_fail(err, MOIRE_ENOMEM, "out of memory for a router of %d machines", c->n_nodes);
+    }
+    for (int m = 0; m < c->n_models; m++)
+        for (int i = 0; i < c->models[m].placed->n; i++)
+            r->shelves[c->models[m].placed->replica[i].node].n++;
+    for (int i = 0, at = 0; i < c->n_nodes; i++) {
+        r->shelves[i].first = at;
+        at += r->shelves[i].n;
+        r->shelves[i].n = 0;
+    }
+    for (int m = 0, at = 0; m < c->n_models; at += c->models[m++].placed->n)
+        fill(r, c, m, at);
+    for (size_t m = 0; m < models; m++)
+        for (size_t w = 0; w < models; w++)
+            r->waits[m * models + w] =
+                (int64_t)((double)c->models[m].core_ns * before(&c->models[m], &c->models[w]));
+    *out = r;
+    return MOIRE_OK;
+}
+
+void mo_router_destroy(struct mo_router *r) {
+    if (!r) return;
+    mo_region_destroy(r->region);
+    mo_free(r->env, r);
+}
