@@ -47,7 +47,7 @@ static int open_largest(struct mo_cluster_planning *c, const struct mo_cluster_o
     return code ? code : check_scenario(&c->simulation, err);
 }
 
-static int share_out(struct mo_cluster_planning *c, moire_error *err) {
+int mo_cluster_share_out(struct mo_cluster_planning *c, moire_error *err) {
     const struct mo_bench_mix *mix = &c->simulation.mix;
     double sum = 0;
     for (int i = 0; i < mix->scenario.n_tenants; i++) {
@@ -64,13 +64,7 @@ static int share_out(struct mo_cluster_planning *c, moire_error *err) {
     return MOIRE_OK;
 }
 
-static void say_memory(const struct mo_cluster_planning *c, int model) {
-    if (c->models[model].memory_mb > 0) return;
-    mo_bench_say(c->session, "capacity: the profile of '%s' does not know its memory: it counts as none",
-                 c->models[model].name);
-}
-
-static int place(struct mo_cluster_planning *c, moire_error *err) {
+int mo_cluster_place(struct mo_cluster_planning *c, moire_error *err) {
     const int n_models = c->simulation.mix.scenario.n_tenants;
     struct mo_place_node *nodes = mo_alloc(c->env, (size_t)c->nodes.n * sizeof *nodes);
     if (!nodes) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a plan");
@@ -83,8 +77,8 @@ static int place(struct mo_cluster_planning *c, moire_error *err) {
                                     .qps = c->qps[m],
                                     .memory_mb = (double)mo_profile_bytes(p, 0, p->n_layers) * 0x1p-20,
                                     .holds = c->holds + (size_t)m * c->nodes.n_kinds};
-        say_memory(c, m);
     }
+    if (c->placed.region) mo_place_free(&c->placed);
     int code = mo_place(&(struct mo_place_problem){.env = c->env,
                                                    .models = c->models,
                                                    .n_models = n_models,
@@ -138,37 +132,51 @@ static struct mo_cluster_run run_of(struct mo_cluster_planning *c, struct watch 
                                    .ctx = w};
 }
 
-static int find_rates(struct mo_cluster_planning *c, moire_error *err) {
+int mo_cluster_find_rates(struct mo_cluster_planning *c, moire_error *err) {
     struct watch w = watch(c, NULL);
     const struct mo_cluster_run run = run_of(c, &w);
     c->holds =
         mo_alloc(c->env, (size_t)c->simulation.mix.scenario.n_tenants * c->nodes.n_kinds * sizeof *c->holds);
     if (!c->holds) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a plan");
+    for (int m = 0; m < c->simulation.mix.scenario.n_tenants; m++) {
+        const struct mo_profile *p = c->simulation.profile[m];
+        if (!mo_profile_bytes(p, 0, p->n_layers))
+            mo_bench_say(c->session,
+                         "capacity: the profile of '%s' does not know its memory: it counts as none",
+                         c->simulation.mix.scenario.tenants[m].name);
+    }
     return mo_cluster_rates(&run, c->target, c->holds, err);
+}
+
+int mo_cluster_try(struct mo_cluster_planning *c, enum mo_routing routing, double seconds, int64_t misses,
+                   struct mo_cluster_result *out, moire_error *err) {
+    struct watch w = watch(c, mo_routing_name(routing));
+    struct mo_cluster_run run = run_of(c, &w);
+    run.routing = routing;
+    run.seconds = seconds;
+    run.misses = misses;
+    return mo_cluster_simulate(&run, out, err);
 }
 
 static int simulate(struct mo_cluster_planning *c, const bool *routed, moire_error *err) {
     int code = MOIRE_OK;
     for (int r = 0; !code && r < MO_ROUTINGS; r++) {
         if (!routed[r]) continue;
-        struct watch w = watch(c, mo_routing_name((enum mo_routing)r));
-        struct mo_cluster_run run = run_of(c, &w);
-        run.routing = (enum mo_routing)r;
-        c->result[r] = mo_alloc(c->env, sizeof *c->result[r]);
-        code = c->result[r] ? mo_cluster_simulate(&run, c->result[r], err)
-                            : mo_fail(err, MOIRE_ENOMEM, "out of memory for a simulated cluster");
+        struct mo_cluster_result *result = c->result[r] = mo_alloc(c->env, sizeof *result);
+        code = result ? mo_cluster_try(c, (enum mo_routing)r, c->seconds, 0, result, err)
+                      : mo_fail(err, MOIRE_ENOMEM, "out of memory for a simulated cluster");
         if (code) break;
-        mo_bench_say(c->session, "capacity: %s: %.2f %% in time, %.2f million events a second", w.what,
-                     100 * mo_cluster_attainment(&c->result[r]->all),
-                     (double)c->result[r]->events * 1e3 / (double)c->result[r]->real_ns);
-        if (c->best < 0 || c->result[r]->all.in_time >= c->result[c->best]->all.in_time) c->best = r;
+        mo_bench_say(c->session, "capacity: %s: %.2f %% in time, %.2f million events a second",
+                     mo_routing_name((enum mo_routing)r), 100 * mo_cluster_attainment(&result->all),
+                     (double)result->events * 1e3 / (double)result->real_ns);
+        if (c->best < 0 || result->all.in_time >= c->result[c->best]->all.in_time) c->best = r;
     }
     return code;
 }
 
 /* --- the command ---------------------------------------------------------------------------------------- */
-static int open_planning(struct mo_cluster_planning *c, const struct mo_cluster_options *o,
-                         moire_error *err) {
+int mo_cluster_planning_open(struct mo_cluster_planning *c, const struct mo_cluster_options *o,
+                             moire_error *err) {
     const struct mo_bench_serve_options *serve = &o->capacity.simulate.serve;
     c->policy = mo_policy_find(o->capacity.policy);
     if (!c->policy) return mo_fail(err, MOIRE_EINVAL, "no policy '%s'", o->capacity.policy);
@@ -181,10 +189,10 @@ static int open_planning(struct mo_cluster_planning *c, const struct mo_cluster_
     c->limit = 1;
     int code = mo_cluster_nodes_load(c->env, o->nodes, &c->nodes, err);
     if (!code) code = open_largest(c, o, err);
-    return code ? code : share_out(c, err);
+    return code ? code : mo_cluster_share_out(c, err);
 }
 
-static void close_planning(struct mo_cluster_planning *c) {
+void mo_cluster_planning_close(struct mo_cluster_planning *c) {
     for (int r = 0; r < MO_ROUTINGS; r++)
         mo_free(c->env, c->result[r]);
     if (c->placed.region) mo_place_free(&c->placed);
@@ -215,9 +223,9 @@ int mo_bench_cluster(struct mo_bench_session *session, const struct mo_cluster_o
                      json_t **summary, moire_error *err) {
     struct mo_cluster_planning c = {.session = session, .env = session->env, .best = -1};
     *out = *summary = NULL;
-    int code = open_planning(&c, o, err);
-    if (!code) code = find_rates(&c, err);
-    if (!code) code = place(&c, err);
+    int code = mo_cluster_planning_open(&c, o, err);
+    if (!code) code = mo_cluster_find_rates(&c, err);
+    if (!code) code = mo_cluster_place(&c, err);
     if (!code) code = simulate(&c, o->routed, err);
     if (!code) {
         *out = mo_cluster_plan_json(&c);
@@ -225,6 +233,6 @@ int mo_bench_cluster(struct mo_bench_session *session, const struct mo_cluster_o
         code = *out && *summary ? check_target(&c, o->capacity.every, err)
                                 : mo_fail(err, MOIRE_ENOMEM, "out of memory for a plan");
     }
-    close_planning(&c);
+    mo_cluster_planning_close(&c);
     return code;
 }

@@ -11,6 +11,8 @@ struct mo_cluster_options {
     struct mo_bench_capacity_options capacity; /* find_max is the share that must be in time */
     const char *nodes;                         /* file of machines */
     bool routed[MO_ROUTINGS];                  /* to be simulated, one at least */
+    const int64_t *scale;                      /* n_scale numbers of machines: mo_bench_scale_out() */
+    int n_scale;
 };
 
 /* *out is the plan:
@@ -30,6 +32,14 @@ struct mo_cluster_options {
  * the simulation, and the plan is there to look at.  MOIRE_EINVAL: the scenario has what is not planned. */
 int mo_bench_cluster(struct mo_bench_session *session, const struct mo_cluster_options *options, json_t **out,
                      json_t **summary, moire_error *err);
+/* How the rate grows with the machines, all like those of the file, which are of one kind: the highest at
+ * which the target holds, by bisection over plans that may be as full as they need to be.  Probes have
+ * equally many queries, so that of few machines lasts longer.  *out: {"kind": "scale", "scenario", "target",
+ * "seconds", "rows": [{"machines", "routing", "qps", "efficiency"}]}; efficiency: qps over the machines times
+ * the qps of one under that routing, null where one was not asked for. */
+int mo_bench_scale_out(struct mo_bench_session *session, const struct mo_cluster_options *options,
+                       json_t **out, moire_error *err);
+void mo_scale_out_print(const json_t *document);
 /* As text on standard output. */
 void mo_cluster_print(const json_t *plan, const json_t *summary);
 #endif

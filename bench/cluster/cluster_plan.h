@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * cluster_plan.h - a plan in the making, and as a document. */
+ * cluster_plan.h - a plan in the making, step by step, and as a document. */
 #ifndef MO_CLUSTER_PLAN_H
 #define MO_CLUSTER_PLAN_H
-#include "bench/cluster/cluster_sim.h"
+#include "bench/cluster/cluster.h"
 
 struct mo_cluster_planning {
     struct mo_bench_session *session;
@@ -21,6 +21,18 @@ struct mo_cluster_planning {
     struct mo_cluster_result *result[MO_ROUTINGS]; /* NULL = not simulated */
     int best;                                      /* routing; -1 = none was simulated */
 };
+
+/* The steps.  `planning` begins with its session and env, and all else 0; close it also after an error. */
+int mo_cluster_planning_open(struct mo_cluster_planning *planning, const struct mo_cluster_options *options,
+                             moire_error *err);
+void mo_cluster_planning_close(struct mo_cluster_planning *planning);
+/* Fills `qps` from `qps_all`; `holds`; and `placed`, in place of an earlier one. */
+int mo_cluster_share_out(struct mo_cluster_planning *planning, moire_error *err);
+int mo_cluster_find_rates(struct mo_cluster_planning *planning, moire_error *err);
+int mo_cluster_place(struct mo_cluster_planning *planning, moire_error *err);
+/* The plan in virtual time; `seconds` and `misses` as in mo_cluster_run. */
+int mo_cluster_try(struct mo_cluster_planning *planning, enum mo_routing routing, double seconds,
+                   int64_t misses, struct mo_cluster_result *out, moire_error *err);
 
 /* New documents, as cluster.h has them; NULL: out of memory. */
 json_t *mo_cluster_plan_json(const struct mo_cluster_planning *planning);

@@ -6,6 +6,7 @@
  * Help pages list flags in this order.  A flag that means different things to commands has several rows. Help
  * sentences begin in lower case and end without a full stop: the choices and the initial value come behind.
  */
+#include "bench/cluster/cluster_nodes.h"
 #include "bench/data/loads.h"
 #include "bench/data/scenario.h"
 #include "bench/fit/interference_fit.h"
@@ -314,14 +315,17 @@ static const struct mo_flag rows[] = {
      .least = 0.001, .most = 10, .room = MO_INSS_BENCH_LOADS},
     {"--load", "L", ON(PLAN), TO(load), "multiple of the scenario's rates", .initial = "1", .most = 1e9},
     {"--load", "L", ON(PLANS), TO(load), "multiple of the loads", .initial = "1", .least = 0.01, .most = 100},
-    {"--qps", "R", ON(CAPACITY), TO(qps), "queries a second of all tenants together", .needed = ON(CAPACITY),
-     .least = 1e-6, .most = 1e9},
+    {"--qps", "R", ON(CAPACITY), TO(qps), "queries a second of all tenants together", .least = 1e-6,
+     .most = 1e9},
     {"--target", "SHARE", ON(CAPACITY), TO(target), "share that must be in time", .initial = "0.95",
      .least = 0.01, .most = 1},
     {"--every", NULL, ON(CAPACITY), TO(every), "of every tenant's queries, not of all"},
     {"--nodes", "FILE", ON(CAPACITY), TO(nodes), "many machines: which models go where, and how that serves"},
     {"--routing", "R", ON(CAPACITY), TO(routing), "with --nodes: how queries are sent to machines",
      .initial = "deadline", .choices = "random outstanding two deadline all"},
+    {"--scale", "N,...", ON(CAPACITY), TO(scale),
+     "with --nodes, in place of --qps: the highest rate of so many machines like the first", .least = 1,
+     .most = MO_CLUSTER_MAX_NODES, .room = 16},
     {"--find-max", "SHARE", ON(SERVE) | ON(SIM), TO(find_max),
      "highest load at which SHARE of all queries, and of every tenant's, is in time", .least = 0.01,
      .most = 1},

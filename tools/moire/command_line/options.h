@@ -112,7 +112,7 @@ struct mo_options {
         *trace_file, *unix_path, *weights;
     struct mo_words against, cases, inputs, learned, load_models, machines, over, peers, planners, policies,
         processes, ties, vary, with;
-    struct mo_wholes batches, levels, neighbour, seeds, thread_counts, units;
+    struct mo_wholes batches, levels, neighbour, scale, seeds, thread_counts, units;
     struct mo_numbers image_deviation, image_mean, loads;
     struct mo_shapes shapes;
 };

@@ -14,7 +14,9 @@ static const char about[] =
     "With --nodes the machines are those of a file, each with the profiles of --machine: which models go on\n"
     "which, how many replicas of each, and how many queries are in time under a routing, or under all side "
     "by\n"
-    "side.  Every machine is simulated with its own queues and policy.  --json prints the plan.\n";
+    "side.  Every machine is simulated with its own queues and policy.  --json prints the plan.  With "
+    "--scale\n"
+    "the highest rates of several numbers of machines.\n";
 
 static const char notes[] =
     "Exit code 5: not even all cores, or all machines, are enough; the message says what does not fit.\n"
@@ -34,6 +36,9 @@ static int read_options(const struct mo_options *o, struct files *files, struct 
     *c = (struct mo_bench_capacity_options){
         .simulate = {.machine = files->machine}, .qps = o->qps, .every = o->every};
     int code = mo_bench_serve_options(o, false, serve, err);
+    if (!code && o->scale.n && !o->nodes) code = mo_fail(err, MOIRE_EINVAL, "--scale needs --nodes FILE");
+    if (!code && !o->scale.n && !(o->qps > 0))
+        code = mo_fail(err, MOIRE_EINVAL, "needs --qps R, queries a second of all tenants together");
     if (!code && serve->n_policies != 1) code = mo_fail(err, MOIRE_EINVAL, "needs one policy");
     if (!code)
         code = mo_known_find_data(MO_KNOWN_SCENARIOS, o->operands.word[0], files->scenario,
@@ -58,6 +63,14 @@ static int show(const struct mo_options *o, const json_t *document, moire_error 
                            100 * o->target, o->qps);
 }
 
+static int scale_out(struct mo_bench_session *session, const struct mo_options *o,
+                     const struct mo_cluster_options *cluster, json_t **document, moire_error *err) {
+    int code = mo_bench_scale_out(session, cluster, document, err);
+    if (!code && o->json) return mo_print_json(*document, err);
+    if (!code) mo_scale_out_print(*document);
+    return code;
+}
+
 /* A plan that does not hold its target is shown, too: it says where it falls short. */
 static int plan(struct mo_bench_session *session, const struct mo_options *o,
                 const struct mo_bench_capacity_options *c, json_t **document, moire_error *err) {
@@ -66,6 +79,12 @@ static int plan(struct mo_bench_session *session, const struct mo_options *o,
     for (int r = 0; r < MO_ROUTINGS; r++)
         cluster.routed[r] =
             !strcmp(o->routing, "all") || !strcmp(o->routing, mo_routing_name((enum mo_routing)r));
+    if (o->scale.n) {
+        cluster.scale = o->scale.value;
+        cluster.n_scale = o->scale.n;
+        cluster.capacity.qps = 1; /* only its parts count */
+        return scale_out(session, o, &cluster, document, err);
+    }
     int code = mo_bench_cluster(session, &cluster, document, &summary, err);
     if (*document && !o->json) mo_cluster_print(*document, summary);
     if (!code && o->json) code = mo_print_json(*document, err);
