@@ -2,6 +2,7 @@
  * replicas.c - best fit by decreasing demand, and levelling; see replicas.h. */
 #include "bench/cluster/replicas.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,11 +11,17 @@ enum { LEVEL_STEPS = 20, TEXT = 200 };
 /* A replica takes at least this part of a machine, unless less is left of the model: a copy of the weights
  * for a crumb of the demand is no help. */
 static const double CRUMB = 0.02;
+/* Replicas of a quarter of a machine at first: several models share each, and one fills what another leaves.
+ * Larger ones where memory or the fill suffers. */
+static const double pieces[] = {0.25, 0.5, 1};
+static const double SUFFERS = 1.02;
 static const double ALIKE = 1e-9;
 
 struct packing {
     const struct mo_place_problem *problem;
     double fill;
+    double piece;             /* of a machine, that a replica has at most at first */
+    double share;             /* of the model that is placed: queries/s on one machine at most */
     double *full, *memory_mb; /* by machine: used */
     double *given;            /* [model][machine] queries/s */
     double *left;             /* by model: without a place */
@@ -37,50 +44,63 @@ static int takers(const struct packing *k, int model) {
     return n;
 }
 
-/* Queries/s of the model that the machine still has room for; 0 if it may not take it (any more). */
-static double room(const struct packing *k, int model, int node) {
-    const struct mo_place_problem *p = k->problem;
-    if (k->rank[node] >= k->open || k->given[(size_t)model * p->n_nodes + node] > 0) return 0;
-    if (k->memory_mb[node] + p->models[model].memory_mb > p->nodes[node].memory_mb) return 0;
-    double part = k->fill - k->full[node];
-    return part > 0 ? part * holds(p, model, node) : 0;
+static double *given(const struct packing *k, int model, int node) {
+    return &k->given[(size_t)model * k->problem->n_nodes + node];
 }
 
-/* The machine for `qps` of the model: where least is left after it, else the one that takes most; -1 = none.
- * *takes is how much. */
-static int find(const struct packing *k, int model, double qps, double *takes) {
+/* Queries/s of the model that the machine still has room for.  Machines that have it are looked at apart
+ * from those that do not. */
+static double room(const struct packing *k, int model, int node, bool again) {
+    const struct mo_place_problem *p = k->problem;
+    const double has = *given(k, model, node), part = k->fill - k->full[node];
+    if (k->rank[node] >= k->open || again != (has > 0) || part <= 0) return 0;
+    if (!again && k->memory_mb[node] + p->models[model].memory_mb > p->nodes[node].memory_mb) return 0;
+    const double free = part * holds(p, model, node), allowed = k->share - has;
+    return free < allowed ? free : allowed;
+}
+
+/* What a replica there is to have of what is left of the model: even pieces, none larger than `piece`. */
+static double wanted(const struct packing *k, int model, int node, double left) {
+    const double most = k->piece * k->fill * holds(k->problem, model, node);
+    const double piece = left / ceil(left / most * (1 - ALIKE));
+    return piece < k->share ? piece : k->share;
+}
+
+/* The machine for the next piece of the model: where least is left after it, else the one that takes most;
+ * -1 = none.  *takes is how much. */
+static int find(const struct packing *k, int model, double left, bool again, double *takes) {
     const struct mo_place_problem *p = k->problem;
     int best = -1, roomiest = -1;
     double least = 0, most = 0;
     for (int i = 0; i < p->n_nodes; i++) {
-        double r = room(k, model, i);
+        const double r = room(k, model, i, again);
         if (r <= 0) continue;
-        double after = (r - qps) / holds(p, model, i);
-        if (r >= qps * (1 - ALIKE) && (best < 0 || after < least)) {
+        const double wants = wanted(k, model, i, left), after = (r - wants) / holds(p, model, i);
+        if (r >= wants * (1 - ALIKE) && (best < 0 || after < least)) {
             best = i;
             least = after;
+            *takes = wants;
         }
-        if (r > most && (r >= CRUMB * holds(p, model, i))) {
+        if (best < 0 && r > most && r >= CRUMB * holds(p, model, i)) {
             roomiest = i;
-            most = r;
+            most = *takes = r;
         }
     }
-    *takes = best >= 0 ? qps : most;
     return best >= 0 ? best : roomiest;
 }
 
 static void place_model(struct packing *k, int model) {
     const struct mo_place_model *m = &k->problem->models[model];
-    const double share = takers(k, model) > 1 ? m->qps / 2 : m->qps;
+    k->share = takers(k, model) > 1 ? m->qps / 2 : m->qps;
     double left = m->qps;
     while (left > m->qps * ALIKE) {
-        double takes, wants = left < share ? left : share;
-        int node = find(k, model, wants, &takes);
+        double takes;
+        int node = find(k, model, left, false, &takes);
+        if (node < 0) node = find(k, model, left, true, &takes);
         if (node < 0) break;
-        if (takes > wants) takes = wants;
-        k->given[(size_t)model * k->problem->n_nodes + node] = takes;
+        if (!(*given(k, model, node) > 0)) k->memory_mb[node] += m->memory_mb;
+        *given(k, model, node) += takes;
         k->full[node] += takes / holds(k->problem, model, node);
-        k->memory_mb[node] += m->memory_mb;
         left -= takes;
     }
     k->left[model] = left > m->qps * ALIKE ? left : 0;
@@ -213,12 +233,11 @@ static int fewest(struct packing *k, double fill) {
     return high;
 }
 
-static int solve(struct packing *k, struct mo_place_answer *out, moire_error *err) {
-    const double limit = k->problem->limit > 0 ? k->problem->limit : 1;
+/* The least fill up to `limit` at which everything has a place; 0 = there is none. */
+static double level(struct packing *k, double limit) {
     const int all = k->problem->n_nodes;
-    if (!pack(k, limit, all)) return complain(k, err);
+    if (!pack(k, limit, all)) return 0;
     double low = 0, high = limit;
-    out->fewest = fewest(k, limit);
     for (int i = 0; i < LEVEL_STEPS; i++) {
         double middle = (low + high) / 2;
         if (pack(k, middle, all))
@@ -226,8 +245,31 @@ static int solve(struct packing *k, struct mo_place_answer *out, moire_error *er
         else
             low = middle;
     }
-    pack(k, high, all);
-    out->fill = high;
+    return high;
+}
+
+static int solve(struct packing *k, struct mo_place_answer *out, moire_error *err) {
+    enum { PIECES = sizeof pieces / sizeof *pieces };
+    const double limit = k->problem->limit > 0 ? k->problem->limit : 1;
+    double fill[PIECES], least = 0;
+    for (int i = 0; i < PIECES; i++) {
+        k->piece = pieces[i];
+        fill[i] = level(k, limit);
+        if (!(fill[i] > 0)) continue;
+        if (!(least > 0) || fill[i] < least) least = fill[i];
+        const int few = fewest(k, limit);
+        if (!out->fewest || few < out->fewest) out->fewest = few;
+    }
+    if (!(least > 0)) {
+        pack(k, limit, k->problem->n_nodes);
+        return complain(k, err);
+    }
+    int best = 0;
+    while (!(fill[best] > 0) || fill[best] > least * SUFFERS)
+        best++;
+    k->piece = pieces[best];
+    out->fill = fill[best];
+    pack(k, out->fill, k->problem->n_nodes);
     return copy(k, out, err);
 }
 

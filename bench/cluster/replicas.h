@@ -6,10 +6,13 @@
  * the parts of all its models add up, to `fill` at most.  (They add up in the mean; that a mix holds its
  * targets is for the simulation to say.)  A model's memory counts once on every machine that has it.
  *
- * Packing: the models with the largest demand come first (best fit, decreasing).  What a model needs goes
- * where least room is left after it; if it fits nowhere whole, the roomiest machine takes what it can and the
- * rest goes on.  So a hot model gets as many replicas as it needs.  Where two machines can take a model, none
- * gets more than half of its demand: the loss of one leaves another.
+ * Packing: the models with the largest demand come first (best fit, decreasing), each in even pieces of a
+ * quarter of a machine at most, for machines with several models are used better: one fills what another
+ * leaves.  A piece goes to the machine that does not have the model yet and where least room is left after
+ * it; if it fits nowhere whole, the roomiest takes what it can; if no other machine can take the model, those
+ * that have it take more.  So a hot model gets as many replicas as it needs.  Where memory is short, or the
+ * pieces make machines fuller, they are a half of a machine or a whole one.  Where two machines can take a
+ * model, none gets more than half of its demand: the loss of one leaves another.
  *
  * Levelling: the answer is the packing at the least fill at which everything has a place, so that all
  * machines have as much in reserve as the cluster allows.  How few of them would do is said beside it. */
