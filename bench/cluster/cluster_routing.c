@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cluster_routing.c - the router's books and its choices; see cluster_routing.h.
  *
- * What a query of one model waits for on a machine is kept as a sum per machine and model, in whole
- * nanoseconds, so that it is exactly 0 again when nothing is on its way.  Scans begin at a drawn replica:
- * those that are alike take turns. */
+ * What a query of one model waits for on a machine is kept as a sum per replica, in whole nanoseconds, so
+ * that it is exactly 0 again when nothing is on its way.  A query that comes or goes changes the predictions
+ * of all models on its machine, which are few; so the choice, which looks at all replicas of one model, reads
+ * one number after the other.  Scans begin at a drawn replica: those that are alike take turns. */
 #include "bench/cluster/cluster_routing.h"
 
 #include <string.h>
 
-/* A replica: what is looked at for each query lies together. */
+/* A replica. */
 struct target {
-    int node, place; /* place: its sum in `ahead` */
+    int node, model;
     double per_core; /* 1 / cores */
-    double least_ns;
+    int64_t least_ns;
     double upto; /* part of the model's rate that replicas up to this one have */
 };
 
-/* The models that a machine has: places [first, first + n). */
+/* The replicas on a machine: `on` [first, first + n). */
 struct shelf {
     int first, n, outstanding;
 };
@@ -29,9 +30,10 @@ struct mo_router {
     int *first, *n; /* by model: its targets */
     struct target *targets;
     struct shelf *shelves;
-    int *model;     /* by place */
-    int64_t *ahead; /* by place: core time that a query of that model waits for there */
-    int64_t *waits; /* [model sent][model that waits]: what it adds to that */
+    int *on;            /* targets, machine by machine */
+    int64_t *ahead;     /* by target: core time that a query waits for there */
+    int64_t *predicted; /* by target: when it would be answered, from now */
+    int64_t *waits;     /* [model sent][model that waits]: what it adds to that */
     uint64_t rng;
 };
 
@@ -90,20 +92,21 @@ static int of_two(struct mo_router *r, int model) {
     return waiting(r, model, b) < waiting(r, model, a) ? b : a;
 }
 
-static int soonest(struct mo_router *r, int model) {
-    const struct target *t = r->targets + r->first[model];
-    const int n = r->n[model], begin = (int)(mo_draw_unit(&r->rng) * n);
-    double least = INFINITY;
-    int best = begin;
-    for (int k = 0; k < n; k++) {
-        const int i = begin + k < n ? begin + k : begin + k - n;
-        const double at = (double)r->ahead[t[i].place] * t[i].per_core + t[i].least_ns;
-        if (at < least) {
-            least = at;
+/* The first of the least of [from, to); `best` where none is less than that. */
+static int least_of(const int64_t *predicted, int from, int to, int best) {
+    int64_t least = predicted[best];
+    for (int i = from; i < to; i++)
+        if (predicted[i] < least) {
+            least = predicted[i];
             best = i;
         }
-    }
     return best;
+}
+
+static int soonest(struct mo_router *r, int model) {
+    const int64_t *predicted = r->predicted + r->first[model];
+    const int n = r->n[model], begin = (int)(mo_draw_unit(&r->rng) * n);
+    return least_of(predicted, 0, begin, least_of(predicted, begin, n, begin));
 }
 
 static int choose(struct mo_router *r, int model) {
@@ -123,13 +126,21 @@ static int choose(struct mo_router *r, int model) {
 }
 
 /* --- books ---------------------------------------------------------------------------------------------- */
+static int64_t predict(const struct mo_router *r, int target) {
+    const struct target *t = &r->targets[target];
+    return (int64_t)((double)r->ahead[target] * t->per_core) + t->least_ns;
+}
+
 /* A query of the model comes (+1) to a machine or is answered there (-1). */
 static void note(struct mo_router *r, int model, int node, int change) {
     struct shelf *s = &r->shelves[node];
     const int64_t *adds = r->waits + (size_t)model * r->n_models;
     s->outstanding += change;
-    for (int i = s->first; i < s->first + s->n; i++)
-        r->ahead[i] += change * adds[r->model[i]];
+    for (int i = s->first; i < s->first + s->n; i++) {
+        const int t = r->on[i];
+        r->ahead[t] += change * adds[r->targets[t].model];
+        r->predicted[t] = predict(r, t);
+    }
 }
 
 int mo_router_send(struct mo_router *r, int model) {
@@ -154,7 +165,7 @@ static double before(const struct mo_route_model *sent, const struct mo_route_mo
     return sent->qos_ns <= waits->qos_ns ? 1 : (double)waits->qos_ns / (double)sent->qos_ns;
 }
 
-/* The targets of one model; shelves know by now where each machine's places begin, and count them here. */
+/* The targets of one model; shelves know by now where theirs begin, and count them here. */
 static void fill(struct mo_router *r, const struct mo_router_config *c, int model, int first) {
     const struct mo_route_model *m = &c->models[model];
     double sum = 0, upto = 0;
@@ -166,14 +177,14 @@ static void fill(struct mo_router *r, const struct mo_router_config *c, int mode
         const struct mo_replica *replica = &m->placed->replica[i];
         const struct mo_route_node *node = &c->nodes[replica->node];
         struct shelf *s = &r->shelves[replica->node];
-        const int place = s->first + s->n++;
         upto += replica->qps;
-        r->model[place] = model;
+        r->on[s->first + s->n++] = first + i;
         r->targets[first + i] = (struct target){.node = replica->node,
-                                                .place = place,
+                                                .model = model,
                                                 .per_core = 1.0 / node->cores,
-                                                .least_ns = (double)m->least_ns[node->kind],
+                                                .least_ns = m->least_ns[node->kind],
                                                 .upto = upto / sum};
+        r->predicted[first + i] = predict(r, first + i);
     }
 }
 
@@ -194,12 +205,13 @@ int mo_router_create(const struct mo_router_config *c, struct mo_router **out, m
         r->n = mo_region_array(r->region, models, sizeof *r->n);
         r->targets = mo_region_array(r->region, n + 1, sizeof *r->targets);
         r->shelves = mo_region_array(r->region, (size_t)c->n_nodes, sizeof *r->shelves);
-        r->model = mo_region_array(r->region, n + 1, sizeof *r->model);
+        r->on = mo_region_array(r->region, n + 1, sizeof *r->on);
+        r->predicted = mo_region_array(r->region, n + 1, sizeof *r->predicted);
         r->ahead = mo_region_array(r->region, n + 1, sizeof *r->ahead);
         r->waits = mo_region_array(r->region, models * models, sizeof *r->waits);
     }
-    if (!r->region || !r->first || !r->n || !r->targets || !r->shelves || !r->model || !r->ahead ||
-        !r->waits) {
+    if (!r->region || !r->first || !r->n || !r->targets || !r->shelves || !r->on || !r->ahead ||
+        !r->predicted || !r->waits) {
         mo_router_destroy(r);
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for a router of %d machines", c->n_nodes);
     }
