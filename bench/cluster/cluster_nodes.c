@@ -8,7 +8,7 @@
 #include <string.h>
 #include "runtime/base/cores.h"
 
-enum { NAME = 128, WHERE = 40, DEFAULT_PORT = 8001, LAST_PORT = 65535 };
+enum { WHERE = 40, DEFAULT_PORT = 8001, LAST_PORT = 65535 };
 static const double LARGEST_MB = 1e9;
 
 struct row {
@@ -30,8 +30,10 @@ static int read_row(const struct mo_json_file *f, const char *where, const json_
     *out = (struct row){.count = 1, .port = DEFAULT_PORT};
     int code = mo_json_fields(f, where, object, fields, (int)(sizeof fields / sizeof *fields), out, err);
     if (code) return code;
-    if (!*out->name || strlen(out->name) > NAME - 8 || (out->address && strlen(out->address) >= NAME))
-        return mo_json_fail(f, where, err, "\"name\" and \"address\" need 1 to %d characters", NAME - 8);
+    if (!*out->name || strlen(out->name) > MO_CLUSTER_NAME - 8 ||
+        (out->address && strlen(out->address) >= MO_CLUSTER_NAME))
+        return mo_json_fail(f, where, err, "\"name\" and \"address\" need 1 to %d characters",
+                            MO_CLUSTER_NAME - 8);
     return MOIRE_OK;
 }
 
@@ -41,7 +43,7 @@ static bool count_up(const char *address, int by, char *out) {
     if (inet_pton(AF_INET, address, &in) != 1) return false;
     const uint64_t sum = (uint64_t)ntohl(in.s_addr) + (uint64_t)by;
     in.s_addr = htonl((uint32_t)sum);
-    if (!inet_ntop(AF_INET, &in, out, NAME)) return false;
+    if (!inet_ntop(AF_INET, &in, out, MO_CLUSTER_NAME)) return false;
     return sum >> 32 == 0;
 }
 
@@ -61,7 +63,7 @@ static int add(struct mo_cluster_nodes *out, const char *where, const struct row
     const int kind = kind_of(out, (int)row->cores);
     if (kind < 0) return mo_json_fail(f, where, err, "more than %d numbers of cores", MO_CLUSTER_MAX_KINDS);
     for (int i = 0; i < row->count; i++) {
-        char name[NAME], address[NAME];
+        char name[MO_CLUSTER_NAME], address[MO_CLUSTER_NAME];
         snprintf(name, sizeof name, "%s", row->name);
         if (row->count > 1) snprintf(name, sizeof name, "%s%d", row->name, i);
         snprintf(address, sizeof address, "%s", row->address ? row->address : name);

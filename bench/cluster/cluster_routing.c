@@ -20,6 +20,7 @@ struct target {
 /* The replicas on a machine: `on` [first, first + n). */
 struct shelf {
     int first, n, outstanding;
+    int64_t work; /* core time of all queries on their way there */
 };
 
 struct mo_router {
@@ -28,14 +29,18 @@ struct mo_router {
     enum mo_routing routing;
     int n_models;
     int *first, *n; /* by model: its targets */
+    int64_t *qos_ns, *core_ns;
     struct target *targets;
     struct shelf *shelves;
-    int *on;            /* targets, machine by machine */
-    int64_t *ahead;     /* by target: core time that a query waits for there */
-    int64_t *predicted; /* by target: when it would be answered, from now */
-    int64_t *waits;     /* [model sent][model that waits]: what it adds to that */
+    int *on;        /* targets, machine by machine */
+    int64_t *ahead; /* by target: core time that a query waits for there */
+    int64_t *cost;  /* by target: what the least of is chosen by `deadline` */
+    int64_t *waits; /* [model sent][model that waits]: what it adds to that */
     uint64_t rng;
 };
+
+/* Predicted late: after all that are predicted in time. */
+static const int64_t LATE = INT64_C(1) << 60;
 
 static const char *const names[MO_ROUTINGS] = {"random", "outstanding", "two", "deadline"};
 
@@ -93,20 +98,20 @@ static int of_two(struct mo_router *r, int model) {
 }
 
 /* The first of the least of [from, to); `best` where none is less than that. */
-static int least_of(const int64_t *predicted, int from, int to, int best) {
-    int64_t least = predicted[best];
+static int least_of(const int64_t *cost, int from, int to, int best) {
+    int64_t least = cost[best];
     for (int i = from; i < to; i++)
-        if (predicted[i] < least) {
-            least = predicted[i];
+        if (cost[i] < least) {
+            least = cost[i];
             best = i;
         }
     return best;
 }
 
 static int soonest(struct mo_router *r, int model) {
-    const int64_t *predicted = r->predicted + r->first[model];
+    const int64_t *cost = r->cost + r->first[model];
     const int n = r->n[model], begin = (int)(mo_draw_unit(&r->rng) * n);
-    return least_of(predicted, 0, begin, least_of(predicted, begin, n, begin));
+    return least_of(cost, 0, begin, least_of(cost, begin, n, begin));
 }
 
 static int choose(struct mo_router *r, int model) {
@@ -126,9 +131,11 @@ static int choose(struct mo_router *r, int model) {
 }
 
 /* --- books ---------------------------------------------------------------------------------------------- */
-static int64_t predict(const struct mo_router *r, int target) {
+static int64_t cost_of(const struct mo_router *r, int target) {
     const struct target *t = &r->targets[target];
-    return (int64_t)((double)r->ahead[target] * t->per_core) + t->least_ns;
+    const int64_t predicted = (int64_t)((double)r->ahead[target] * t->per_core) + t->least_ns;
+    if (r->qos_ns[t->model] && predicted > r->qos_ns[t->model]) return LATE + predicted;
+    return (int64_t)((double)r->shelves[t->node].work * t->per_core) + t->least_ns;
 }
 
 /* A query of the model comes (+1) to a machine or is answered there (-1). */
@@ -136,10 +143,11 @@ static void note(struct mo_router *r, int model, int node, int change) {
     struct shelf *s = &r->shelves[node];
     const int64_t *adds = r->waits + (size_t)model * r->n_models;
     s->outstanding += change;
+    s->work += change * r->core_ns[model];
     for (int i = s->first; i < s->first + s->n; i++) {
         const int t = r->on[i];
         r->ahead[t] += change * adds[r->targets[t].model];
-        r->predicted[t] = predict(r, t);
+        r->cost[t] = cost_of(r, t);
     }
 }
 
@@ -171,6 +179,8 @@ static void fill(struct mo_router *r, const struct mo_router_config *c, int mode
     double sum = 0, upto = 0;
     r->first[model] = first;
     r->n[model] = m->placed->n;
+    r->qos_ns[model] = m->qos_ns;
+    r->core_ns[model] = m->core_ns;
     for (int i = 0; i < m->placed->n; i++)
         sum += m->placed->replica[i].qps;
     for (int i = 0; i < m->placed->n; i++) {
@@ -184,7 +194,7 @@ static void fill(struct mo_router *r, const struct mo_router_config *c, int mode
                                                 .per_core = 1.0 / node->cores,
                                                 .least_ns = m->least_ns[node->kind],
                                                 .upto = upto / sum};
-        r->predicted[first + i] = predict(r, first + i);
+        r->cost[first + i] = cost_of(r, first + i);
     }
 }
 
@@ -206,12 +216,14 @@ int mo_router_create(const struct mo_router_config *c, struct mo_router **out, m
         r->targets = mo_region_array(r->region, n + 1, sizeof *r->targets);
         r->shelves = mo_region_array(r->region, (size_t)c->n_nodes, sizeof *r->shelves);
         r->on = mo_region_array(r->region, n + 1, sizeof *r->on);
-        r->predicted = mo_region_array(r->region, n + 1, sizeof *r->predicted);
+        r->cost = mo_region_array(r->region, n + 1, sizeof *r->cost);
+        r->qos_ns = mo_region_array(r->region, models, sizeof *r->qos_ns);
+        r->core_ns = mo_region_array(r->region, models, sizeof *r->core_ns);
         r->ahead = mo_region_array(r->region, n + 1, sizeof *r->ahead);
         r->waits = mo_region_array(r->region, models * models, sizeof *r->waits);
     }
-    if (!r->region || !r->first || !r->n || !r->targets || !r->shelves || !r->on || !r->ahead ||
-        !r->predicted || !r->waits) {
+    if (!r->region || !r->first || !r->n || !r->targets || !r->shelves || !r->on || !r->ahead || !r->cost ||
+        !r->qos_ns || !r->core_ns || !r->waits) {
         mo_router_destroy(r);
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for a router of %d machines", c->n_nodes);
     }

@@ -5,11 +5,14 @@
  *   random       a replica drawn by its part of the model's rate in the plan
  *   outstanding  the replica whose machine has fewest queries of this router unanswered
  *   two          of two replicas drawn like that, the one with fewer (power of two choices)
- *   deadline     the replica that is predicted to answer first: what its machine has yet to do for queries
- *                that are due before this one, over its cores, and then the model's least time there
+ *   deadline     of the replicas that are predicted to answer in time the one whose machine has least to do;
+ *                where none is, the one that is predicted to answer first
  *
- * "Due before": machines serve by deadlines, so a query waits for those of models with a target that is not
- * longer, and for as many of the others as are old enough, which is taken to be the ratio of the targets. */
+ * What a machine has to do is the core time of its unanswered queries over its cores.  Predicted is the part
+ * of that which is due before the query, and then the model's least time there.  "Due before": machines serve
+ * by deadlines, so a query waits for those of models with a target that is not longer, and for as many of the
+ * others as are old enough, which is taken to be the ratio of the targets.  (The soonest answer alone is no
+ * good choice: it sends what is urgent to machines whose long queries then miss their targets.) */
 #ifndef MO_CLUSTER_ROUTING_H
 #define MO_CLUSTER_ROUTING_H
 #include "bench/cluster/replicas.h"

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SHOWN = 20 }; /* machines */
+enum { SHOWN = 20 }; /* rows of machines */
 
 static void print_models(const json_t *plan, const json_t *summary) {
     size_t i, k;
@@ -28,21 +28,39 @@ static void print_models(const json_t *plan, const json_t *summary) {
     }
 }
 
+/* Machines alike, from `first` on: as many cores, the same models at the same rates. */
+static size_t alike(const json_t *nodes, size_t first) {
+    const json_t *one = json_array_get(nodes, first);
+    size_t n = 1;
+    for (; first + n < json_array_size(nodes); n++) {
+        const json_t *next = json_array_get(nodes, first + n);
+        if (!json_equal(json_object_get(one, "cores"), json_object_get(next, "cores")) ||
+            !json_equal(json_object_get(one, "models"), json_object_get(next, "models")))
+            break;
+    }
+    return n;
+}
+
 static void print_nodes(const json_t *plan) {
     const json_t *nodes = json_object_get(plan, "nodes");
-    size_t i, k;
-    json_t *node, *model;
+    size_t rows = 0, k, i = 0;
+    json_t *model;
     printf("\n%-24s %6s  %s\n", "machine", "cores", "models and their queries/s");
-    json_array_foreach((json_t *)nodes, i, node) {
-        if (i == SHOWN) break;
-        printf("%-24.24s %6d ", mo_json_text(node, "name"),
-               (int)json_integer_value(json_object_get(node, "cores")));
+    for (size_t n; i < json_array_size(nodes) && rows < SHOWN; i += n, rows++) {
+        const json_t *node = json_array_get(nodes, i);
+        char name[MO_CLUSTER_NAME * 2 + 4];
+        n = alike(nodes, i);
+        snprintf(name, sizeof name, "%s", mo_json_text(node, "name"));
+        if (n > 1)
+            snprintf(name, sizeof name, "%s-%s", mo_json_text(node, "name"),
+                     mo_json_text(json_array_get(nodes, i + n - 1), "name"));
+        printf("%-24s %6d ", name, (int)json_integer_value(json_object_get(node, "cores")));
         json_array_foreach(json_object_get(node, "models"), k, model)
             printf(" %s %.1f", mo_json_text(model, "name"), mo_json_number(model, "qps"));
         printf("%s\n", json_array_size(json_object_get(node, "models")) ? "" : " none");
     }
-    if (json_array_size(nodes) > SHOWN)
-        printf("and %zu more; --json has all\n", json_array_size(nodes) - SHOWN);
+    if (i < json_array_size(nodes))
+        printf("and %zu machines more; --json has all\n", json_array_size(nodes) - i);
 }
 
 static void print_row(const char *name, const json_t *rows, size_t model) {

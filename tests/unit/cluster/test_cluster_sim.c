@@ -196,7 +196,7 @@ static void what_a_machine_holds(void **state) {
 }
 
 /* --- the plan ------------------------------------------------------------------------------------------- */
-static int plan(const char *nodes, double qps, json_t **out, moire_error *err) {
+static int plan(const char *nodes, double qps, const int64_t *scale, json_t **out, moire_error *err) {
     struct simulate_bed files;
     simulate_bed_open(&files, FOUR_CORES, HOT);
     char path[128];
@@ -204,15 +204,18 @@ static int plan(const char *nodes, double qps, json_t **out, moire_error *err) {
     simulate_bed_put(&files, "nodes.json", nodes);
     struct mo_bench_session session = {
         .env = &files.env, .command = "test", .quiet = true, .cores = 2, .signal_fd = -1};
-    struct mo_cluster_options o = {.nodes = path, .routed = {true, false, false, true}};
+    struct mo_cluster_options o = {
+        .nodes = path, .routed = {true, false, false, true}, .scale = scale, .n_scale = 2};
     o.capacity = (struct mo_bench_capacity_options){
         .simulate = simulate_bed_options(&files), .policy = "moire", .qps = qps};
     o.capacity.simulate.serve.find_max = 0.95;
     o.capacity.simulate.serve.seconds = 0.5;
     o.capacity.simulate.serve.n_seeds = 1;
     json_t *summary = NULL;
-    int code = mo_bench_cluster(&session, &o, out, &summary, err);
-    assert_true((*out != NULL) == (summary != NULL));
+    int code = scale ? mo_bench_scale_out(&session, &o, out, err)
+                     : mo_bench_cluster(&session, &o, out, &summary, err);
+    assert_true(scale || (*out != NULL) == (summary != NULL));
+    if (summary) mo_cluster_print(*out, summary);
     json_decref(summary);
     unlink(path);
     simulate_bed_close(&files);
@@ -227,7 +230,7 @@ static void a_plan_is_whole(void **state) {
     double qps[MODELS] = {0}, replicas[MODELS] = {0};
     if (plan("{\"nodes\": [{\"name\": \"x\", \"count\": 3, \"cores\": 4, \"memory_mb\": 100, \"address\": "
              "\"10.0.0.1\"}, {\"name\": \"y\", \"cores\": 2, \"memory_mb\": 100}]}",
-             6000, &doc, &err))
+             6000, NULL, &doc, &err))
         fail_msg("%s", err.message);
     assert_int_equal(json_integer_value(json_object_get(doc, "plan")), 1);
     assert_string_equal(mo_json_text(doc, "routing"), "deadline");
@@ -250,20 +253,49 @@ static void a_plan_is_whole(void **state) {
     json_decref(doc);
 }
 
+/* Two machines hold about twice what one does, and no routing more than their cores. */
+static void rates_grow_with_machines(void **state) {
+    (void)state;
+    static const int64_t scale[] = {1, 2};
+    json_t *doc;
+    moire_error err = {0};
+    if (plan("{\"nodes\": [{\"name\": \"x\", \"cores\": 4, \"memory_mb\": 100}]}", 1, scale, &doc, &err))
+        fail_msg("%s", err.message);
+    const json_t *rows = json_object_get(doc, "rows");
+    assert_int_equal(json_array_size(rows), 4);
+    for (size_t i = 0; i < 4; i++) {
+        const json_t *row = json_array_get(rows, i);
+        assert_int_equal(json_integer_value(json_object_get(row, "machines")), scale[i / 2]);
+        const double efficiency = mo_json_number(row, "efficiency");
+        if (i < 2) assert_true(efficiency == 1);
+        assert_true(efficiency > 0.6 && efficiency < 1.5);
+        assert_true(mo_json_number(row, "qps") > 1000 &&
+                    mo_json_number(row, "qps") < 4200 * (double)scale[i / 2]);
+    }
+    mo_scale_out_print(doc);
+    json_decref(doc);
+    assert_int_equal(
+        plan("{\"nodes\": [{\"name\": \"x\", \"cores\": 4, \"memory_mb\": 100}, {\"name\": \"y\", "
+             "\"cores\": 2, \"memory_mb\": 100}]}",
+             1, scale, &doc, &err),
+        MOIRE_EINVAL);
+    assert_non_null(strstr(err.message, "one number of cores"));
+}
+
 static void plans_that_do_not_fit_say_so(void **state) {
     (void)state;
     json_t *doc;
     moire_error err = {0};
     assert_int_equal(
-        plan("{\"nodes\": [{\"name\": \"x\", \"cores\": 4, \"memory_mb\": 100}]}", 9000, &doc, &err),
+        plan("{\"nodes\": [{\"name\": \"x\", \"cores\": 4, \"memory_mb\": 100}]}", 9000, NULL, &doc, &err),
         MOIRE_EFAILED);
     assert_non_null(strstr(err.message, "cores are missing"));
     assert_null(doc);
     assert_int_equal(
-        plan("{\"nodes\": [{\"name\": \"x\", \"cores\": 8, \"memory_mb\": 100}]}", 1, &doc, &err),
+        plan("{\"nodes\": [{\"name\": \"x\", \"cores\": 8, \"memory_mb\": 100}]}", 1, NULL, &doc, &err),
         MOIRE_EINVAL);
     assert_non_null(strstr(err.message, "8 cores, but the profiles of 'm' end at 4"));
-    assert_int_equal(plan("{\"nodes\": [{\"nam\": \"x\"}]}", 1, &doc, &err), MOIRE_EFORMAT);
+    assert_int_equal(plan("{\"nodes\": [{\"nam\": \"x\"}]}", 1, NULL, &doc, &err), MOIRE_EFORMAT);
 }
 
 int main(void) {
@@ -275,6 +307,7 @@ int main(void) {
         cmocka_unit_test(a_run_can_be_interrupted),
         cmocka_unit_test(what_a_machine_holds),
         cmocka_unit_test(a_plan_is_whole),
+        cmocka_unit_test(rates_grow_with_machines),
         cmocka_unit_test(plans_that_do_not_fit_say_so),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
