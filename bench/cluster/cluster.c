@@ -11,7 +11,6 @@
 #include "runtime/sched/policy.h"
 
 static const int64_t SAY_EVERY = 5000000000;
-static const double WARMUP_S = 1;
 
 /* --- what is planned ------------------------------------------------------------------------------------ */
 static int check_scenario(const struct mo_bench_simulation *s, moire_error *err) {
@@ -124,9 +123,10 @@ static struct mo_cluster_run run_of(struct mo_cluster_planning *c, struct watch 
                                    .nodes = &c->nodes,
                                    .placed = c->placed.list,
                                    .qps = c->qps,
+                                   .holds = c->holds,
                                    .process = c->process,
                                    .seed = c->seed,
-                                   .warmup_s = WARMUP_S,
+                                   .warmup_s = MO_CLUSTER_WARMUP_S,
                                    .seconds = c->seconds,
                                    .look = look,
                                    .ctx = w};

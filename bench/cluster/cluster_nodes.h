@@ -10,7 +10,7 @@
 #define MO_CLUSTER_NODES_H
 #include "bench/data/json_read.h"
 
-enum { MO_CLUSTER_MAX_NODES = 10000, MO_CLUSTER_MAX_KINDS = 64, MO_CLUSTER_NAME = 128 };
+enum { MO_CLUSTER_MAX_NODES = 4096, MO_CLUSTER_MAX_KINDS = 64, MO_CLUSTER_NAME = 128 };
 
 struct mo_cluster_node {
     const char *name, *address;

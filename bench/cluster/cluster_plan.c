@@ -91,6 +91,7 @@ json_t *mo_cluster_summary_json(const struct mo_cluster_planning *c) {
     const struct mo_cluster_result *r = c->result[c->best];
     const double real_s = (double)r->real_ns * 1e-9;
     return json_pack("{s:f, s:f, s:i, s:f, s:I, s:I, s:f, s:o}", "target", c->target, "fill", c->placed.fill,
-                     "fewest", c->placed.fewest, "seconds", c->seconds, "queries", (json_int_t)r->sent,
-                     "events", (json_int_t)r->events, "real_s", real_s, "holds", holds_json(c));
+                     "fewest", c->placed.fewest, "seconds", MO_CLUSTER_WARMUP_S + c->seconds, "queries",
+                     (json_int_t)r->sent, "events", (json_int_t)r->events, "real_s", real_s, "holds",
+                     holds_json(c));
 }

@@ -4,6 +4,8 @@
 #define MO_CLUSTER_PLAN_H
 #include "bench/cluster/cluster.h"
 
+enum { MO_CLUSTER_WARMUP_S = 1 }; /* simulated before what counts */
+
 struct mo_cluster_planning {
     struct mo_bench_session *session;
     const struct mo_env *env;

@@ -73,6 +73,7 @@ int mo_cluster_rates(const struct mo_cluster_run *like, double target, double *h
             p.run.nodes = &p.nodes;
             p.run.placed = p.placed;
             p.run.qps = p.qps;
+            p.run.holds = NULL;
             p.run.routing = MO_ROUTING_RANDOM;
             code = search(&p, m, target, &holds[(size_t)m * like->nodes->n_kinds + k], err);
         }

@@ -12,7 +12,6 @@
 /* A replica. */
 struct target {
     int node, model;
-    double per_core; /* 1 / cores */
     int64_t least_ns;
     double upto; /* part of the model's rate that replicas up to this one have */
 };
@@ -20,7 +19,7 @@ struct target {
 /* The replicas on a machine: `on` [first, first + n). */
 struct shelf {
     int first, n, outstanding;
-    int64_t work; /* core time of all queries on their way there */
+    int kind;
 };
 
 struct mo_router {
@@ -29,18 +28,19 @@ struct mo_router {
     enum mo_routing routing;
     int n_models;
     int *first, *n; /* by model: its targets */
-    int64_t *qos_ns, *core_ns;
+    int64_t *qos_ns;
     struct target *targets;
     struct shelf *shelves;
     int *on;        /* targets, machine by machine */
-    int64_t *ahead; /* by target: core time that a query waits for there */
+    int64_t *ahead; /* by target: time that a query waits for there */
     int64_t *cost;  /* by target: what the least of is chosen by `deadline` */
-    int64_t *waits; /* [model sent][model that waits]: what it adds to that */
+    int64_t *waits; /* [kind of machine][model sent][model that waits]: what it adds to that */
     uint64_t rng;
 };
 
-/* Predicted late: after all that are predicted in time. */
-static const int64_t LATE = INT64_C(1) << 60;
+/* Costs: the queries of a machine first, of equals what is predicted, which is below MORE (a quarter of an
+ * hour); and predicted late after all that are predicted in time. */
+static const int64_t MORE = INT64_C(1) << 40, LATE = INT64_C(1) << 61;
 
 static const char *const names[MO_ROUTINGS] = {"random", "outstanding", "two", "deadline"};
 
@@ -133,17 +133,16 @@ static int choose(struct mo_router *r, int model) {
 /* --- books ---------------------------------------------------------------------------------------------- */
 static int64_t cost_of(const struct mo_router *r, int target) {
     const struct target *t = &r->targets[target];
-    const int64_t predicted = (int64_t)((double)r->ahead[target] * t->per_core) + t->least_ns;
+    const int64_t predicted = r->ahead[target] + t->least_ns;
     if (r->qos_ns[t->model] && predicted > r->qos_ns[t->model]) return LATE + predicted;
-    return (int64_t)((double)r->shelves[t->node].work * t->per_core) + t->least_ns;
+    return r->shelves[t->node].outstanding * MORE + (predicted < MORE ? predicted : MORE - 1);
 }
 
 /* A query of the model comes (+1) to a machine or is answered there (-1). */
 static void note(struct mo_router *r, int model, int node, int change) {
     struct shelf *s = &r->shelves[node];
-    const int64_t *adds = r->waits + (size_t)model * r->n_models;
+    const int64_t *adds = r->waits + ((size_t)s->kind * r->n_models + model) * r->n_models;
     s->outstanding += change;
-    s->work += change * r->core_ns[model];
     for (int i = s->first; i < s->first + s->n; i++) {
         const int t = r->on[i];
         r->ahead[t] += change * adds[r->targets[t].model];
@@ -180,7 +179,6 @@ static void fill(struct mo_router *r, const struct mo_router_config *c, int mode
     r->first[model] = first;
     r->n[model] = m->placed->n;
     r->qos_ns[model] = m->qos_ns;
-    r->core_ns[model] = m->core_ns;
     for (int i = 0; i < m->placed->n; i++)
         sum += m->placed->replica[i].qps;
     for (int i = 0; i < m->placed->n; i++) {
@@ -189,11 +187,8 @@ static void fill(struct mo_router *r, const struct mo_router_config *c, int mode
         struct shelf *s = &r->shelves[replica->node];
         upto += replica->qps;
         r->on[s->first + s->n++] = first + i;
-        r->targets[first + i] = (struct target){.node = replica->node,
-                                                .model = model,
-                                                .per_core = 1.0 / node->cores,
-                                                .least_ns = m->least_ns[node->kind],
-                                                .upto = upto / sum};
+        r->targets[first + i] = (struct target){
+            .node = replica->node, .model = model, .least_ns = m->least_ns[node->kind], .upto = upto / sum};
         r->cost[first + i] = cost_of(r, first + i);
     }
 }
@@ -207,6 +202,9 @@ int mo_router_create(const struct mo_router_config *c, struct mo_router **out, m
                             .n_models = c->n_models,
                             .rng = c->seed};
     const size_t models = (size_t)c->n_models;
+    size_t kinds = 1;
+    for (int i = 0; i < c->n_nodes; i++)
+        if ((size_t)c->nodes[i].kind >= kinds) kinds = (size_t)c->nodes[i].kind + 1;
     size_t n = 0;
     for (int m = 0; m < c->n_models; m++)
         n += (size_t)c->models[m].placed->n;
@@ -218,12 +216,11 @@ int mo_router_create(const struct mo_router_config *c, struct mo_router **out, m
         r->on = mo_region_array(r->region, n + 1, sizeof *r->on);
         r->cost = mo_region_array(r->region, n + 1, sizeof *r->cost);
         r->qos_ns = mo_region_array(r->region, models, sizeof *r->qos_ns);
-        r->core_ns = mo_region_array(r->region, models, sizeof *r->core_ns);
         r->ahead = mo_region_array(r->region, n + 1, sizeof *r->ahead);
-        r->waits = mo_region_array(r->region, models * models, sizeof *r->waits);
+        r->waits = mo_region_array(r->region, kinds * models * models, sizeof *r->waits);
     }
     if (!r->region || !r->first || !r->n || !r->targets || !r->shelves || !r->on || !r->ahead || !r->cost ||
-        !r->qos_ns || !r->core_ns || !r->waits) {
+        !r->qos_ns || !r->waits) {
         mo_router_destroy(r);
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for a router of %d machines", c->n_nodes);
     }
@@ -237,10 +234,13 @@ int mo_router_create(const struct mo_router_config *c, struct mo_router **out, m
     }
     for (int m = 0, at = 0; m < c->n_models; at += c->models[m++].placed->n)
         fill(r, c, m, at);
-    for (size_t m = 0; m < models; m++)
-        for (size_t w = 0; w < models; w++)
-            r->waits[m * models + w] =
-                (int64_t)((double)c->models[m].core_ns * before(&c->models[m], &c->models[w]));
+    for (int i = 0; i < c->n_nodes; i++)
+        r->shelves[i].kind = c->nodes[i].kind;
+    for (size_t k = 0; k < kinds; k++)
+        for (size_t m = 0; m < models; m++)
+            for (size_t w = 0; w < models; w++)
+                r->waits[(k * models + m) * models + w] =
+                    (int64_t)((double)c->models[m].part_ns[k] * before(&c->models[m], &c->models[w]));
     *out = r;
     return MOIRE_OK;
 }

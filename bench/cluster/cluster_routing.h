@@ -5,14 +5,15 @@
  *   random       a replica drawn by its part of the model's rate in the plan
  *   outstanding  the replica whose machine has fewest queries of this router unanswered
  *   two          of two replicas drawn like that, the one with fewer (power of two choices)
- *   deadline     of the replicas that are predicted to answer in time the one whose machine has least to do;
- *                where none is, the one that is predicted to answer first
+ *   deadline     of the replicas that are predicted to answer in time the one whose machine has fewest
+ * queries unanswered, of equals the soonest; where none is, the one that is predicted to answer first
  *
- * What a machine has to do is the core time of its unanswered queries over its cores.  Predicted is the part
- * of that which is due before the query, and then the model's least time there.  "Due before": machines serve
- * by deadlines, so a query waits for those of models with a target that is not longer, and for as many of the
- * others as are old enough, which is taken to be the ratio of the targets.  (The soonest answer alone is no
- * good choice: it sends what is urgent to machines whose long queries then miss their targets.) */
+ * Predicted is how long the queries that are due before this one keep their machine busy, by the rate that it
+ * holds of each model, and then the model's least time there.  "Due before": machines serve by deadlines, so
+ * a query waits for those of models with a target that is not longer, and for as many of the others as are
+ * old enough, which is taken to be the ratio of the targets.  (The soonest answer of all, and the machine
+ * with least work, hold less: what is left of a query that runs is not known, and a long one that is nearly
+ * done counts as much as dozens of short ones.) */
 #ifndef MO_CLUSTER_ROUTING_H
 #define MO_CLUSTER_ROUTING_H
 #include "bench/cluster/replicas.h"
@@ -28,14 +29,14 @@ const char *mo_routing_name(enum mo_routing routing);
 bool mo_routing_find(const char *name, enum mo_routing *out);
 
 struct mo_route_model {
-    int64_t qos_ns;  /* 0 = no target: due last */
-    int64_t core_ns; /* of a query, on one core */
+    int64_t qos_ns; /* 0 = no target: due last */
     const struct mo_place_list *placed;
-    const int64_t *least_ns; /* by kind of machine: on as many cores as help */
+    const int64_t *least_ns; /* by kind of machine: on as many cores as help; */
+    const int64_t *part_ns; /* and how long a query keeps all of it busy: of a rate that it holds, 1 / rate */
 };
 
 struct mo_route_node {
-    int kind, cores;
+    int kind;
 };
 
 struct mo_router_config {

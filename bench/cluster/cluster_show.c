@@ -95,8 +95,7 @@ static void print_routings(const json_t *plan) {
 
 void mo_cluster_print(const json_t *plan, const json_t *summary) {
     const int n = (int)json_array_size(json_object_get(plan, "nodes"));
-    const double seconds = mo_json_number(summary, "seconds"), real_s = mo_json_number(summary, "real_s");
-    const double simulated = seconds + 1;
+    const double simulated = mo_json_number(summary, "seconds"), real_s = mo_json_number(summary, "real_s");
     printf("%g queries a second on %d machines: each is full to %.0f %% at most; %d machines would do\n\n",
            mo_json_number(plan, "qps"), n, 100 * mo_json_number(summary, "fill"),
            (int)json_integer_value(json_object_get(summary, "fewest")));

@@ -229,18 +229,22 @@ static int open_router(struct world *w, moire_error *err) {
     struct mo_route_model models[MO_BENCH_MAX_TENANTS];
     struct mo_route_node *route = mo_region_array(w->region, (size_t)nodes->n, sizeof *route);
     int64_t *least = mo_region_array(w->region, (size_t)n_models * nodes->n_kinds, sizeof *least);
-    if (!route || !least) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a cluster");
+    int64_t *parts = mo_region_array(w->region, (size_t)n_models * nodes->n_kinds, sizeof *parts);
+    if (!route || !least || !parts) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a cluster");
     for (int i = 0; i < nodes->n; i++)
-        route[i] = (struct mo_route_node){nodes->node[i].kind, nodes->node[i].cores};
+        route[i] = (struct mo_route_node){nodes->node[i].kind};
     for (int m = 0; m < n_models; m++) {
         const struct mo_profile *p = s->profile[m];
         int64_t *of = least + (size_t)m * nodes->n_kinds;
-        for (int k = 0; k < nodes->n_kinds; k++)
+        int64_t *part = parts + (size_t)m * nodes->n_kinds;
+        for (int k = 0; k < nodes->n_kinds; k++) {
+            const double held = w->run->holds ? w->run->holds[(size_t)m * nodes->n_kinds + k] : 0;
             of[k] = mo_profile_time(p, mo_profile_fastest(p, 0, nodes->cores[k]), 0, p->n_layers);
-        models[m] = (struct mo_route_model){.qos_ns = s->mix.qos_ns[m],
-                                            .core_ns = mo_profile_time(p, 1, 0, p->n_layers),
-                                            .placed = &w->run->placed[m],
-                                            .least_ns = of};
+            part[k] =
+                held > 0 ? (int64_t)(1e9 / held) : mo_profile_time(p, 1, 0, p->n_layers) / nodes->cores[k];
+        }
+        models[m] = (struct mo_route_model){
+            .qos_ns = s->mix.qos_ns[m], .placed = &w->run->placed[m], .least_ns = of, .part_ns = part};
     }
     return mo_router_create(&(struct mo_router_config){.env = w->env,
                                                        .routing = w->run->routing,

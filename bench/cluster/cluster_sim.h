@@ -20,7 +20,8 @@ struct mo_cluster_run {
     const struct mo_cluster_nodes *nodes;
     const struct mo_place_list *placed; /* by model; one without replicas is asked for nothing */
     const double *qps;                  /* by model */
-    struct mo_process process;          /* of each model's arrivals at the router */
+    const double *holds; /* [model][kind of machine]: a rate that it holds; NULL, or 0: what its cores do */
+    struct mo_process process; /* of each model's arrivals at the router */
     enum mo_routing routing;
     uint64_t seed;
     double warmup_s, seconds; /* before what counts; that counts */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LEVEL_STEPS = 20, TEXT = 200 };
+enum { LEVEL_STEPS = 12, TEXT = 200 };
 /* A replica takes at least this part of a machine, unless less is left of the model: a copy of the weights
  * for a crumb of the demand is no help. */
 static const double CRUMB = 0.02;

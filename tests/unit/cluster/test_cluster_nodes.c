@@ -73,9 +73,9 @@ static void bad_files_are_refused(void **state) {
         {"{\"nodes\": [{\"name\": \"a\", \"count\": 2, \"address\": \"255.255.255.255\", " ROW "}]}", "IPv4"},
         {"{\"nodes\": [{\"name\": \"a\", " ROW "}, {\"name\": \"a\", " ROW "}]}", "called 'a'"},
         {"{\"nodes\": [{\"name\": \"a\", \"count\": 2, " ROW "}, {\"name\": \"a1\", " ROW "}]}", "'a1'"},
-        {"{\"nodes\": [{\"name\": \"a\", \"count\": 9000, " ROW "}, {\"name\": \"b\", \"count\": 9000, " ROW
+        {"{\"nodes\": [{\"name\": \"a\", \"count\": 4000, " ROW "}, {\"name\": \"b\", \"count\": 4000, " ROW
          "}]}",
-         "more than 10000 machines"},
+         "more than 4096 machines"},
     };
 #undef ROW
     const struct mo_env env = mo_env_default();
