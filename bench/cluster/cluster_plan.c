@@ -15,6 +15,11 @@ static json_t *known(double value) {
     return mo_json_known(isfinite(value), value);
 }
 
+/* A whole number as one: readers may want memory so. */
+static json_t *whole(double value) {
+    return value == floor(value) ? json_integer((json_int_t)value) : json_real(value);
+}
+
 static json_t *models_json(const struct mo_cluster_planning *c) {
     const struct mo_bench_mix *mix = &c->simulation.mix;
     json_t *list = json_array();
@@ -32,9 +37,9 @@ static json_t *nodes_json(const struct mo_cluster_planning *c) {
     json_t *list = json_array();
     for (int i = 0; i < c->nodes.n; i++) {
         const struct mo_cluster_node *n = &c->nodes.node[i];
-        json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:i, s:f, s:[]}", "name", n->name, "address",
+        json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:i, s:o, s:[]}", "name", n->name, "address",
                                               n->address, "port", n->port, "cores", n->cores, "memory_mb",
-                                              n->memory_mb, "models"));
+                                              whole(n->memory_mb), "models"));
     }
     for (int m = 0; m < c->simulation.mix.scenario.n_tenants; m++)
         for (int i = 0; i < c->placed.list[m].n; i++) {
