@@ -169,9 +169,9 @@ static const struct mo_flag rows[] = {
      "what lies there for other processors, and only that; it asks nothing"},
 
     /* --- machines, policies and planners --- */
-    {"--machine", "FILE|NAME", ON(SIM) | ON(CAPACITY) | ON(PLAN) | ON(TRAIN), TO(machine),
-     "the machine: a file, or a name in bench/machines", .needed = ON(CAPACITY) | ON(PLAN) | ON(TRAIN)},
-    {"--machine", "FILE|NAME", TABULATES | ON(BLOCKS), TO(machine),
+    {"--machine", "FILE|NAME", ON(SIM) | ON(PLAN) | ON(TRAIN), TO(machine),
+     "the machine: a file, or a name in bench/machines", .needed = ON(PLAN) | ON(TRAIN)},
+    {"--machine", "FILE|NAME", TABULATES | ON(BLOCKS) | ON(CAPACITY), TO(machine),
      "the machine: a file, or a name in bench/machines", .initial = "cores64"},
     {"--machine", "FILE|NAME", ON(WATTWISER), TO(machine),
      "GPUs of one type, a file or a name in bench/machines", .initial = "gpus4-mi50"},
