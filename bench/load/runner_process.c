@@ -28,14 +28,20 @@ static bool beside_exe(const struct mo_bench_session *s, const char *relative, c
     return access(out, R_OK) == 0;
 }
 
-static bool find_script(const struct mo_bench_session *s, const char *name, char *out, size_t n) {
+bool mo_bench_script(const struct mo_bench_session *s, const char *name, char *out, size_t n) {
     char relative[128];
-    snprintf(relative, sizeof relative, "../bench/peers/%s", name);
+    snprintf(relative, sizeof relative, "../bench/%s", name);
     if (beside_exe(s, relative, out, n)) return true;
-    snprintf(relative, sizeof relative, "../share/moire/peers/%s", name);
+    snprintf(relative, sizeof relative, "../share/moire/%s", name);
     if (beside_exe(s, relative, out, n)) return true;
-    snprintf(out, n, "bench/peers/%s", name);
+    snprintf(out, n, "bench/%s", name);
     return access(out, R_OK) == 0;
+}
+
+static bool find_script(const struct mo_bench_session *s, const char *name, char *out, size_t n) {
+    char relative[100];
+    snprintf(relative, sizeof relative, "peers/%s", name);
+    return mo_bench_script(s, relative, out, n);
 }
 
 /* This program as a runner; a client is one, too. */

@@ -84,6 +84,9 @@ struct mo_bench_child {
     size_t used, cap;
 };
 
+/* Where a script of bench/ is ("peers/runner.py"): beside the program as built or installed, or here; false:
+ * it is not there. */
+bool mo_bench_script(const struct mo_bench_session *session, const char *name, char *out, size_t n);
 /* NULL when the system can be run here, else why not and what to do. */
 const char *mo_bench_missing(const struct mo_bench_session *session, const char *family);
 /* The same of a system, which a network may come before. */

@@ -8,7 +8,7 @@ from . import commands
 
 def main() -> None:
     """Becomes the command."""
-    os.execv(commands.PATH, ["moire", *sys.argv[1:]])
+    os.execve(commands.PATH, ["moire", *sys.argv[1:]], commands.environment())
 
 
 if __name__ == "__main__":

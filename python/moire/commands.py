@@ -18,11 +18,17 @@ import functools
 import json
 import os
 import subprocess
+import sys
 from typing import Any
 
 from . import errors
 
 PATH = os.path.join(os.path.dirname(os.path.abspath(__file__)), "bin", "moire")
+
+
+def environment() -> dict[str, str]:
+    """The command's: what it runs in Python (`moire bench loadgen`) is this Python's, unless VENV says otherwise."""
+    return {"VENV": sys.prefix, **os.environ}
 
 
 def run(verb: str, *arguments: Any, progress: bool = False, **flags: Any) -> Any:
@@ -32,7 +38,13 @@ def run(verb: str, *arguments: Any, progress: bool = False, **flags: Any) -> Any
     """
     words = [PATH, verb, *map(_word, arguments), *_flag_words(flags), "--json"]
     errors_to = None if progress else subprocess.PIPE
-    done = subprocess.run(words, stdout=subprocess.PIPE, stderr=errors_to, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        words,
+        stdout=subprocess.PIPE,
+        stderr=errors_to,
+        stdin=subprocess.DEVNULL,
+        env=environment(),
+    )
     try:
         document = json.loads(done.stdout)
     except ValueError:

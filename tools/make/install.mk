@@ -35,7 +35,8 @@ install: all $(B)/libmoire-cuda.so $(B)/moire-gpu-child $(B)/man/moire.1 ## inst
 	install -m 644 $(B)/man/*.1 $(DESTDIR)$(PREFIX)/share/man/man1
 	install -D -m 644 tools/moire.bash $(DESTDIR)$(PREFIX)/share/bash-completion/completions/moire
 	install -D -m 644 tools/moire.zsh $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_moire
-	for f in $$(cd bench && find scenarios machines gpus -name '*.json' -o -name '*.csv' -o -name '*.mo'); do \
+	for f in $$(cd bench && find scenarios machines gpus -name '*.json' -o -name '*.csv' -o -name '*.mo') \
+	    $$(cd bench && find loadgen -name '*.py'); do \
 	    install -D -m 644 bench/$$f $(DESTDIR)$(PREFIX)/share/moire/$$f || exit 1; done
 
 # --- one tarball that runs without the packages: their archives are linked into the programs, which so need nothing

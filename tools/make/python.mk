@@ -14,6 +14,13 @@ wheel: $(B)/python/libmoire.so $(B)/python/moire ## the Python package as dist/m
 python: wheel ## the Python package as a wheel, tested in a clean environment
 	@B=$(B) PYTHON=$(PYTHON) tools/check-wheel dist/moire-$(VERSION)-py3-none-*.whl
 
+.PHONY: loadgen
+loadgen: wheel ## MLPerf's LoadGen, the wheel and ONNX Runtime in $(B)/loadgen/venv, for `moire bench loadgen`
+	@[ -x $(B)/loadgen/venv/bin/python ] || $(PYTHON) -m venv $(B)/loadgen/venv
+	@$(B)/loadgen/venv/bin/python -m pip install -q --disable-pip-version-check mlcommons-loadgen onnxruntime
+	@$(B)/loadgen/venv/bin/python -m pip install -q --disable-pip-version-check --force-reinstall dist/moire-*.whl
+	@echo "loadgen: VENV=$(B)/loadgen/venv $(B)/moire bench loadgen resnet50 --scenario Offline --output logs"
+
 .PHONY: bench-python
 bench-python: wheel ## what Session.run adds to a call in C, and times beside ONNX Runtime's
 	@$(PYTHON) -m venv $(B)/python/bench

@@ -16,7 +16,7 @@ struct mo_verb_command {
     bool hidden; /* the program's own use */
 };
 
-enum { MO_VERB_COMMANDS = 14 }; /* one more than any verb has */
+enum { MO_VERB_COMMANDS = 15 }; /* one more than any verb has */
 
 /* Where `moire help` lists a verb; the first one is for those that name none. */
 enum mo_verb_group {

@@ -211,8 +211,8 @@ static bool reads(const char *file, const char *field) {
 
 /* A flag is read by the file of its verb or by one that verbs share. */
 static void check_read(const struct mo_verb *verb, const struct mo_verb_command *c) {
-    static const char *const shared[] = {"bench_common", "bench_alone",  "bench_inss", "bench_flexy",
-                                         "bench_plans",  "bench_survey", "tabulated"};
+    static const char *const shared[] = {"bench_common", "bench_alone",  "bench_inss",    "bench_flexy",
+                                         "bench_plans",  "bench_survey", "bench_loadgen", "tabulated"};
     const struct mo_verb *by = verb == &mo_verb_tune ? &mo_verb_compile : verb;
     char file[64];
     const int n = mo_n_flags();

@@ -44,7 +44,7 @@ static const struct {
     {{"bench", "latency"}, "needs FILE.onnx|NAME"},
     {{"bench", "letency", "m"},
      "no command 'letency' of `moire bench`; did you mean 'latency'?  There are: latency, cold, survey, "
-     "kernels, machine, serve, plans, inss, wattwiser, flexy or report"},
+     "loadgen, kernels, machine, serve, plans, inss, wattwiser, flexy or report"},
     {{"bench"}, "needs latency"},
     {{"front", "m", "layer"}, NULL},
     {{"front", "m", "layer", "more"}, "'more' is one too many"},

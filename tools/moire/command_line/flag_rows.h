@@ -24,5 +24,5 @@ struct mo_flag_rows {
     const struct mo_flag *row;
     int n;
 };
-extern const struct mo_flag_rows mo_flag_rows, mo_flag_rows_serve, mo_flag_rows_scale;
+extern const struct mo_flag_rows mo_flag_rows, mo_flag_rows_serve, mo_flag_rows_scale, mo_flag_rows_loadgen;
 #endif

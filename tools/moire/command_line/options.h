@@ -21,6 +21,7 @@ enum mo_command {
     MO_DO_LATENCY,
     MO_DO_COLD,
     MO_DO_SURVEY,
+    MO_DO_LOADGEN,
     MO_DO_KERNELS,
     MO_DO_MACHINE,
     MO_DO_SERVE,
@@ -107,9 +108,9 @@ struct mo_options {
         *columns, *config, *costs, *data, *detector, *device, *dump, *from, *gpus, *grpc_unix, *host, *html,
         *image, *isa, *keep, *kind, *libraries, *listen, *machine, *method, *model, *models, *nodes,
         *objective, *output, *output_dir, *pairs, *planner, *plot, *precision, *pressure, *process, *proxy,
-        *recogniser, *record, *replay, *report, *repository, *routing, *server_peers, *shared_memory, *source,
-        *slow, *stalls, *store, *svg, *tls_ca, *tls_cert, *tls_client_ca, *tls_key, *token, *token_file, *to,
-        *trace, *trace_file, *unix_path, *weights;
+        *recogniser, *record, *replay, *report, *repository, *routing, *scenario, *server, *server_peers,
+        *shared_memory, *source, *slow, *stalls, *store, *svg, *tls_ca, *tls_cert, *tls_client_ca, *tls_key, *token,
+        *token_file, *to, *trace, *trace_file, *unix_path, *weights;
     struct mo_words against, cases, inputs, learned, load_models, machines, over, peers, planners, policies,
         processes, ties, vary, with;
     struct mo_wholes batches, levels, neighbour, scale, seeds, thread_counts, units;

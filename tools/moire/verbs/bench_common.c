@@ -8,6 +8,7 @@
 #include <string.h>
 #include "bench/kernels/kernels.h"
 #include "bench/alone/cold.h"
+#include "bench/loadgen/loadgen.h"
 #include "bench/report/headline.h"
 #include "bench/report/report.h"
 #include "bench/search/load_search.h"
@@ -148,6 +149,7 @@ static int write_all(struct mo_bench_session *s, const struct mo_options *o, con
     } printers[] = {{"latency", mo_bench_latency_print},
                     {"cold", mo_bench_cold_print},
                     {"survey", mo_survey_print},
+                    {"loadgen", mo_loadgen_print},
                     {"kernels", mo_bench_kernels_print}};
     const char *kind = json_string_value(json_object_get(document, "kind"));
     void (*print)(const json_t *) = mo_bench_serve_print; /* a served scenario has no "kind" */

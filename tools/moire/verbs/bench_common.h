@@ -67,6 +67,9 @@ int mo_bench_run_flexy(struct mo_bench_session *session, const struct mo_options
 /* bench_survey.c: `moire bench survey`. */
 int mo_bench_run_survey(struct mo_bench_session *session, const struct mo_options *options, json_t **document,
                         moire_error *err);
+/* bench_loadgen.c: `moire bench loadgen`. */
+int mo_bench_run_loadgen(struct mo_bench_session *session, const struct mo_options *options,
+                         json_t **document, moire_error *err);
 /* bench_alone.c: the peers of --peers, and the counts of --threads (room for 8), or `by_default`. */
 int mo_bench_pick_families(const struct mo_options *options, struct mo_words *out, moire_error *err);
 int mo_bench_pick_threads(const struct mo_bench_session *session, const struct mo_options *options,

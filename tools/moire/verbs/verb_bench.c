@@ -20,6 +20,9 @@ static const char about[] =
     "layer\n"
     "         in which most time is lost; DIR has NAME/model.onnx, with the right inputs and outputs of a\n"
     "         batch of 1 in NAME/data/ (NAME.npy), LIST a path a line\n"
+    "loadgen  one model as the system under test of MLPerf's LoadGen, which makes the load, measures and "
+    "judges;\n"
+    "         exit code 5 where its verdict is INVALID (docs/loadgen.md)\n"
     "kernels  every distinct layer alone: rates, share of the ceilings measured at the start, roofline, and\n"
     "         the same layer on oneDNN beside\n"
     "machine  those ceilings, and what it takes two cores to share work, as a file for bench/machines\n"
@@ -49,6 +52,7 @@ static const char notes[] =
     "  moire bench latency resnet50 mobilenet-v2 --threads 1,2 --peers openvino,onnxruntime\n"
     "  moire bench latency zoo --peers all --output zoo.json --resume\n"
     "  moire bench survey networks/ --peers all --threads 1,2 --batch 1,8 --output survey.json --resume\n"
+    "  moire bench loadgen resnet50 --scenario Server --qps 40 --latency-ms 100 --output logs\n"
     "  moire bench kernels resnet50 mobilenet-v2 vgg16 --threads 1,2 --peer onednn\n"
     "  moire bench serve mix --policy moire,fcfs --load 0.5 --seconds 5 --report mix.html\n"
     "  moire bench serve mix --find-max 0.95 --peers all --seed 1,2,3 --output mix.json --report mix.html\n";
@@ -208,6 +212,7 @@ static int run_command(struct mo_bench_session *s, const struct mo_options *o, j
                                               moire_error *err) = {[MO_DO_LATENCY] = mo_bench_run_latency,
                                                                    [MO_DO_COLD] = mo_bench_run_cold,
                                                                    [MO_DO_SURVEY] = mo_bench_run_survey,
+                                                                   [MO_DO_LOADGEN] = mo_bench_run_loadgen,
                                                                    [MO_DO_KERNELS] = mo_bench_run_kernels,
                                                                    [MO_DO_MACHINE] = mo_bench_run_machine,
                                                                    [MO_DO_SERVE] = serve,
@@ -249,6 +254,7 @@ const struct mo_verb mo_verb_bench = {
     .commands = {{.name = "latency", .command = MO_DO_LATENCY, .operands = "FILE.onnx|NAME ..."},
                  {.name = "cold", .command = MO_DO_COLD, .operands = "FILE.onnx|NAME ..."},
                  {.name = "survey", .command = MO_DO_SURVEY, .operands = "DIR|LIST|FILE.onnx ..."},
+                 {.name = "loadgen", .command = MO_DO_LOADGEN, .operands = "FILE.onnx|NAME"},
                  {.name = "kernels", .command = MO_DO_KERNELS, .operands = "FILE.onnx|NAME ..."},
                  {.name = "machine", .command = MO_DO_MACHINE},
                  {.name = "serve", .command = MO_DO_SERVE, .operands = "SCENARIO"},

@@ -1,0 +1,214 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""run.py JOB RESULT - one system under one scenario of MLPerf's LoadGen; `moire bench loadgen` starts it.
+
+JOB says what to test (bench/loadgen/loadgen.c writes it), RESULT gets the row, or {"error": ...}.  LoadGen is the
+package mlcommons-loadgen as it is: it makes the load, measures and judges.  Its rules are those that it has inside
+(mlperf.conf) for the model's name, unless the job says otherwise.  A query that fails ends the test at once.
+"""
+
+import collections
+import json
+import os
+import sys
+import threading
+import time
+
+from prctl import die_with_parent, wake_on_time
+
+SAMPLES, LOOK_S = 64, 1.0
+PACKAGES = {"mlperf_loadgen": "mlcommons-loadgen", "onnxruntime": "onnxruntime", "moire": "dist/moire-*.whl (make wheel)"}
+
+
+class Feeder:
+    """Between LoadGen and a system: queries that are more than it takes at once wait here, oldest first."""
+
+    def __init__(self, system, samples, batch, fail):
+        self.system, self.samples, self.batch, self.fail = system, samples, batch, fail
+        self.waiting, self.out, self.lock = collections.deque(), 0, threading.Lock()
+
+    def issue(self, queries):
+        try:
+            with self.lock:
+                for i in range(0, len(queries), self.batch):
+                    part = queries[i : i + self.batch]
+                    self.waiting.append(([query.id for query in part], [query.index for query in part]))
+            self.pump()
+        except BaseException as wrong:  # LoadGen's thread is no place for an exception
+            self.fail(wrong)
+
+    def pump(self):
+        while True:
+            with self.lock:
+                if not self.waiting or self.out >= self.system.at_once:
+                    return
+                ids, indices = self.waiting.popleft()
+                self.out += 1
+            self.system.start(self.samples.feed(indices), lambda wrong, ids=ids: self.done(ids, wrong))
+
+    def done(self, ids, wrong):
+        try:
+            if wrong:
+                raise wrong
+            complete(ids)
+            with self.lock:
+                self.out -= 1
+            self.pump()
+        except BaseException as failed:
+            self.fail(failed)
+
+
+class OneAtATime:
+    """A query is answered when issue() returns."""
+
+    def __init__(self, system, samples, fail):
+        self.system, self.samples, self.fail = system, samples, fail
+
+    def issue(self, queries):
+        try:
+            for query in queries:
+                self.system.run(self.samples.feed([query.index]))
+                complete([query.id])
+        except BaseException as wrong:
+            self.fail(wrong)
+
+
+def complete(ids):
+    loadgen.QuerySamplesComplete([loadgen.QuerySampleResponse(id, 0, 0) for id in ids])
+
+
+def look(job, system, samples):
+    """Warms the system up; samples a second that it answers, given as many at once as LoadGen would give."""
+    offline = job["scenario"] == "Offline"
+    system.run(samples.feed([0]))
+    if job["scenario"] == "SingleStream":
+        start, n = time.monotonic(), 0
+        while (now := time.monotonic()) < start + LOOK_S or not n:
+            system.run(samples.feed([0]))
+            n += 1
+        return n / (now - start)
+    wrongs, batch = [], job["batch"]
+    width = system.at_once if offline else max(1, 8 // batch)
+    free = threading.Semaphore(width)
+
+    def done(wrong):
+        if wrong:
+            wrongs.append(wrong)
+        free.release()
+
+    start, n = time.monotonic(), 0
+    while time.monotonic() < start + LOOK_S and not wrongs:
+        for _ in range(width):
+            free.acquire()
+            system.start(samples.feed([0] * batch), done)
+        n += width * batch
+        if not offline:  # a query of a stream is answered before the next
+            for _ in range(width):
+                free.acquire()
+            free.release(width)
+    for _ in range(width):
+        free.acquire()
+    if wrongs:
+        raise wrongs[0]
+    return n / (time.monotonic() - start)
+
+
+def settings_of(job, rate):
+    """LoadGen's settings: its rules for this model, then what the job says, and what it needs to know of the rate."""
+    s = loadgen.TestSettings()
+    s.FromConfig("", job["name"], job["scenario"], 0)
+    s.scenario = getattr(loadgen.TestScenario, job["scenario"])
+    s.mode = loadgen.TestMode.PerformanceOnly
+    if job["seconds"]:
+        s.min_duration_ms = round(1000 * job["seconds"])
+        s.min_query_count = 1  # early stopping says how many it needs
+    # It makes the queries of a stream beforehand: rather too many than too few
+    s.single_stream_expected_latency_ns = round(0.5e9 / rate)
+    s.multi_stream_expected_latency_ns = round(0.5e9 * 8 / rate)
+    s.offline_expected_qps = job["qps"] or 1.15 * rate
+    s.server_target_qps = job["qps"] or 1
+    if job["latency_ms"]:
+        s.server_target_latency_ns = round(1e6 * job["latency_ms"])
+    if job["seed"]:
+        s.schedule_rng_seed = s.sample_index_rng_seed = s.qsl_rng_seed = job["seed"]
+    return s
+
+
+def log_to(folder):
+    os.makedirs(folder, exist_ok=True)
+    log, where = loadgen.LogSettings(), loadgen.LogOutputSettings()
+    where.outdir, where.copy_summary_to_stdout = folder, False
+    log.log_output, log.enable_trace = where, False
+    return log
+
+
+def test(job, system, fail):
+    import verdict
+    from samples import Samples
+
+    samples = Samples(system.ports)
+    if job["batch"] > 1 and not all(port.open for port in system.ports):
+        raise ValueError(f"--batch {job['batch']}: the model's first dimension is not open, so it takes one sample")
+    samples.load([0])
+    rate = look(job, system, samples)
+    settings = settings_of(job, rate)
+    count = job["samples"] or settings.performance_sample_count_override or SAMPLES
+    settings.performance_sample_count_override = 0
+    alone = job["scenario"] == "SingleStream"
+    feeder = OneAtATime(system, samples, fail) if alone else Feeder(system, samples, job["batch"], fail)
+    sut = loadgen.ConstructSUT(feeder.issue, lambda: None)
+    library = loadgen.ConstructQSL(count, count, samples.load, samples.unload)
+    start = time.monotonic()
+    loadgen.StartTestWithLogSettings(sut, library, settings, log_to(job["output"]), "")
+    took = time.monotonic() - start
+    loadgen.DestroyQSL(library)
+    loadgen.DestroySUT(sut)
+    row = {"system": job["system"], "over": "http" if job["over"] or job["server"] else None}
+    row |= {"version": system.version, "samples_per_second_before": rate, "seconds": took}
+    row |= {"target_qps": settings.server_target_qps if job["scenario"] == "Server" else None}
+    row |= {"target_ms": settings.server_target_latency_ns / 1e6 if job["scenario"] == "Server" else None}
+    return row | verdict.read(job["scenario"], job["output"])
+
+
+def write(path, document):
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump(document, file)
+
+
+def main():
+    die_with_parent()
+    wake_on_time()
+    with open(sys.argv[1], encoding="utf-8") as file:
+        job = json.load(file)
+
+    def fail(wrong):
+        """Ends the process: LoadGen cannot be stopped."""
+        text = " ".join(str(wrong).split()) or type(wrong).__name__
+        write(sys.argv[2], {"error": f"{job['system']}: a query failed: {text}"})
+        os._exit(1)
+
+    try:
+        global loadgen
+        import mlperf_loadgen as loadgen
+
+        from systems import open_system
+
+        system = open_system(job)
+        try:
+            row = test(job, system, fail)
+        finally:
+            system.close()
+    except ModuleNotFoundError as missing:
+        package = PACKAGES.get(missing.name, missing.name)
+        error = f"{sys.executable} has no package '{missing.name}': pip install {package}"
+        write(sys.argv[2], {"error": error, "missing": True})
+        return 1
+    except Exception as wrong:
+        write(sys.argv[2], {"error": f"{job['system']}: " + " ".join(str(wrong).split())})
+        return 1
+    write(sys.argv[2], row)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

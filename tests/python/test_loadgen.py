@@ -1,0 +1,150 @@
+"""`moire bench loadgen`: MLPerf's LoadGen as it is, with moire as the system under test."""
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import textwrap
+
+import pytest
+from conftest import FLOAT, linear, model, random
+from onnx import helper
+
+import moire
+from moire import commands
+
+loadgen = pytest.mark.skipif(
+    not importlib.util.find_spec("mlperf_loadgen"), reason="needs mlcommons-loadgen"
+)
+
+
+def summary(folder):
+    with open(os.path.join(folder, "mlperf_log_summary.txt"), encoding="utf-8") as file:
+        return file.read()
+
+
+def run(path, scenario, folder, **flags):
+    """The result document, whatever LoadGen's verdict is: a busy machine may make it INVALID."""
+    flags = {"threads": 1, "seconds": 0.2, "samples": 4, **flags}
+    try:
+        return commands.run("bench", "loadgen", path, scenario=scenario, output=folder, **flags)
+    except moire.Failed as failed:
+        if "verdict is INVALID" not in str(failed):
+            raise
+        return failed.document
+
+
+def check_row(row, scenario):
+    """What moire tells is what LoadGen wrote."""
+    told = summary(row["logs"])
+    assert re.search(r"Scenario : (\w+)", told)[1] == scenario
+    assert re.search(r"Result is : (\w+)", told)[1] == row["verdict"]
+    assert (row["verdict"] == "VALID") == (not row["reasons"])
+    p90 = int(re.search(r"\n90.00 percentile latency \(ns\) +: (\d+)", told)[1])
+    assert row["p90_ms"] == pytest.approx(p90 / 1e6, abs=1e-5)
+    assert row["queries"] >= 1 and row["metric"]["value"] > 0
+    assert os.path.exists(os.path.join(row["logs"], "mlperf_log_detail.txt"))
+
+
+@loadgen
+@pytest.mark.parametrize("scenario", ["SingleStream", "MultiStream", "Server", "Offline"])
+def test_each_scenario_is_loadgen_s(path, tmp_path, scenario):
+    flags = {"qps": 200, "latency_ms": 100} if scenario == "Server" else {}
+    told = run(path, scenario, tmp_path / "logs", **flags)
+    (row,) = told["results"]
+    assert row["system"] == "moire" and row["version"] == moire.__version__
+    assert row["over"] is None and told["scenario"] == scenario
+    check_row(row, scenario)
+    assert row["target_qps"] == (200 if scenario == "Server" else None)
+
+
+@loadgen
+def test_a_server_is_tested_over_its_network(path, tmp_path):
+    told = run(path, "Server", tmp_path / "logs", over="none,http", qps=100, latency_ms=200)
+    assert [row["over"] for row in told["results"]] == [None, "http"]
+    for row in told["results"]:
+        check_row(row, "Server")
+    assert told["results"][1]["logs"] == str(tmp_path / "logs" / "http")
+    assert "ready" in (tmp_path / "logs" / "http" / "serve.log").read_text()
+
+
+@loadgen
+def test_samples_become_batches(tmp_path):
+    file = tmp_path / "open.onnx"
+    file.write_bytes(linear(["batch", 4]))
+    (row,) = run(file, "Offline", tmp_path / "logs", batch=4)["results"]
+    check_row(row, "Offline")
+    file.write_bytes(linear())
+    with pytest.raises(moire.Failed, match="--batch 4: the model's first dimension is not open"):
+        run(file, "Offline", tmp_path / "logs", batch=4)
+
+
+@loadgen
+def test_a_peer_stands_beside_or_is_left_out(path, tmp_path):
+    told = run(path, "SingleStream", tmp_path / "logs", peers="onnxruntime")
+    if importlib.util.find_spec("onnxruntime"):
+        check_row(told["results"][1], "SingleStream")
+    else:
+        (out,) = told["left_out"]
+        assert out["system"] == "onnxruntime"
+        assert "no package 'onnxruntime': pip install onnxruntime" in out["why"]
+
+
+@loadgen
+def test_what_is_late_is_invalid(path, tmp_path):
+    with pytest.raises(moire.Failed, match="LoadGen's verdict is INVALID: Perf") as caught:
+        commands.run("bench", "loadgen", path, scenario="Server", qps=100, latency_ms=0.001,
+                     seconds=0.2, output=tmp_path / "logs")  # fmt: skip
+    document = caught.value.document
+    assert document["error"]["exit"] == 5
+    (row,) = document["results"]
+    assert row["verdict"] == "INVALID" and "Reduce target QPS to improve latency." in row["reasons"]
+
+
+@loadgen
+def test_what_cannot_be_tested_says_why(tmp_path):
+    file = tmp_path / "open.onnx"
+    file.write_bytes(linear([1, "n", 4]))
+    with pytest.raises(moire.Failed, match="input 'x' needs a shape: --shape x="):
+        run(file, "Offline", tmp_path / "logs")
+    (row,) = run(file, "Offline", tmp_path / "logs", shape={"x": (1, 2, 4)})["results"]
+    check_row(row, "Offline")
+    port = [("x", FLOAT, [4])], [("y", FLOAT, [2, 3])]
+    nodes = [helper.make_node("Reshape", ["x", "s"], ["y"])]
+    file.write_bytes(model(nodes, *port, [("s", random(2).astype("int64") + [2, 3])]))
+    with pytest.raises(moire.Error):  # 4 elements are no 2 by 3
+        run(file, "SingleStream", tmp_path / "logs")
+    with pytest.raises(moire.Failed, match="127.0.0.1:9: .*: 'none'"):
+        run("none", "Server", tmp_path / "logs", server="127.0.0.1:9", qps=1)
+
+
+def test_flags_that_do_not_go_together(path, tmp_path):
+    cases = [
+        ({"scenario": "Server"}, "Server needs --qps"),
+        ({"scenario": "SingleStream", "qps": 1}, "--qps goes with --scenario Server or Offline"),
+        ({"scenario": "Offline", "latency_ms": 1}, "--latency-ms goes with --scenario Server"),
+        ({"scenario": "SingleStream", "batch": 2}, "--batch goes with"),
+        ({"scenario": "Offline", "peers": "openvino"}, "must be onnxruntime or none"),
+        ({"scenario": "Offline", "over": "grpc"}, "must be none or http"),
+        ({"scenario": "Offline", "server": "x:1", "over": "http"}, "only one of them"),
+        ({"scenario": "Offline", "server": "x"}, "must be like 127.0.0.1:8000"),
+        ({"scenario": "Batch"}, "SingleStream"),
+    ]
+    for flags, says in cases:
+        with pytest.raises(moire.InvalidArgument, match=says):
+            commands.run("bench", "loadgen", path, output=tmp_path, **flags)
+
+
+def test_a_missing_package_is_named(path, tmp_path):
+    """A Python without site-packages has no LoadGen; no Python has none either."""
+    python = tmp_path / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    words = [commands.PATH, "bench", "loadgen", path, "--scenario", "Offline", "-o", tmp_path / "l"]
+    for venv, says in ((tmp_path / "venv", "pip install mlcommons-loadgen"), ("/none", "make loadgen")):
+        done = subprocess.run(
+            words, env={**os.environ, "VENV": str(venv)}, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 4 and says in done.stderr, textwrap.shorten(done.stderr, 300)
