@@ -134,10 +134,10 @@ static void load_signal(const struct signal *s, int64_t n, double *sample) {
     }
 }
 
-/* `bins` outputs from element `at` on, `step` complex numbers apart: sums over samples of x e^(-+ 2 pi i k t
- * / length). */
-static void transform(const struct mo_value *y, int64_t at, int64_t step, int64_t bins, const double *sample,
-                      int64_t n, const double *turn, int64_t length, bool inverse) {
+/* `bins` outputs from element `at` on, `step` numbers of so many parts apart (1: only the real one): sums
+ * over samples of x e^(-+ 2 pi i k t / length). */
+static void transform(const struct mo_value *y, int64_t at, int64_t step, int64_t bins, int parts,
+                      const double *sample, int64_t n, const double *turn, int64_t length, bool inverse) {
     double sign = inverse ? 1 : -1, scale = inverse ? 1 / (double)length : 1;
     for (int64_t k = 0; k < bins; k++) {
         double re = 0, im = 0;
@@ -148,9 +148,13 @@ static void transform(const struct mo_value *y, int64_t at, int64_t step, int64_
             angle += k;
             if (angle >= length) angle -= length;
         }
-        mo_store(y, at + 2 * k * step, re * scale);
-        mo_store(y, at + 2 * k * step + 1, im * scale);
+        mo_store(y, at + parts * k * step, re * scale);
+        if (parts == 2) mo_store(y, at + 2 * k * step + 1, im * scale);
     }
+}
+
+bool mo_dft_to_real(const struct mo_op_ctx *ctx) {
+    return mo_attr_int(ctx->node, "inverse", 0) && mo_attr_int(ctx->node, "onesided", 0);
 }
 
 /* Axis: attribute (17) or third input (20).  Length: second input. */
@@ -161,7 +165,7 @@ int mo_dft_describe(const struct mo_op_ctx *ctx, int *axis, int64_t *length) {
     if ((*axis = mo_axis(ctx, value, rank)) < 0) return MOIRE_EINVAL;
     if (*axis == rank - 1)
         return mo_op_fail(ctx, MOIRE_EINVAL, "the last axis holds real and imaginary parts");
-    *length = ctx->in[0].shape.d[*axis];
+    *length = mo_dft_to_real(ctx) ? 2 * (ctx->in[0].shape.d[*axis] - 1) : ctx->in[0].shape.d[*axis];
     if (mo_given(ctx, 1) && mo_count(&ctx->in[1]) && (rc = read_scalar(ctx, 1, length))) return rc;
     if (*length < 1 || *length > MAX_LENGTH)
         return mo_op_fail(ctx, MOIRE_EINVAL, "the length is out of range");
@@ -176,10 +180,25 @@ static int infer_dft(const struct mo_op_ctx *ctx) {
     ctx->out[0].dtype = ctx->in[0].dtype;
     if (y.d[y.rank - 1] != 1 && y.d[y.rank - 1] != 2)
         return mo_op_fail(ctx, MOIRE_ESHAPE, "the last axis must have 1 (real) or 2 (complex) elements");
+    const bool to_real = mo_dft_to_real(ctx), half = mo_attr_int(ctx->node, "onesided", 0) && !to_real;
+    if (to_real && y.d[y.rank - 1] != 2)
+        return mo_op_fail(ctx, MOIRE_ESHAPE, "the inverse of one side needs complex numbers");
     if ((rc = mo_dft_describe(ctx, &axis, &length))) return rc;
-    y.d[axis] = mo_attr_int(ctx->node, "onesided", 0) ? length / 2 + 1 : length;
-    y.d[y.rank - 1] = 2;
+    y.d[axis] = half ? length / 2 + 1 : length;
+    y.d[y.rank - 1] = to_real ? 1 : 2;
     return mo_set_out(ctx, 0, ctx->in[0].dtype, &y);
+}
+
+/* One side of the spectrum of a real signal becomes the whole: the other side is its conjugate.  Returns: how
+ * many of sample[2 * length] count. */
+static int64_t mirror(double *sample, int64_t n, int64_t length) {
+    const int64_t half = length / 2 + 1;
+    memset(sample + 2 * n, 0, (size_t)(2 * (length - n)) * sizeof *sample);
+    for (int64_t k = half; k < length; k++) {
+        sample[2 * k] = sample[2 * (length - k)];
+        sample[2 * k + 1] = -sample[2 * (length - k) + 1];
+    }
+    return length;
 }
 
 static int run_dft(const struct mo_op_ctx *ctx) {
@@ -189,14 +208,18 @@ static int run_dft(const struct mo_op_ctx *ctx) {
     const struct mo_shape *x = &ctx->in[0].shape, *y = &ctx->out[0].shape;
     bool inverse = mo_attr_int(ctx->node, "inverse", 0) != 0;
     int64_t inner = mo_extent(x, axis + 1, x->rank - 1), outer = mo_extent(x, 0, axis), bins = y->d[axis];
+    const bool to_real = mo_dft_to_real(ctx);
+    const int parts = to_real ? 1 : 2;
     int64_t n = x->d[axis] < length ? x->d[axis] : length;
-    double *turn = mo_turns(ctx, length), *sample = mo_scratch(ctx, 2 * n, sizeof *sample);
+    if (to_real && n > length / 2 + 1) n = length / 2 + 1;
+    double *turn = mo_turns(ctx, length), *sample = mo_scratch(ctx, 2 * length, sizeof *sample);
     for (int64_t row = 0; turn && sample && row < outer * inner; row++) {
         struct signal s = {.x = &ctx->in[0], .stride = inner, .parts = (int)x->d[x->rank - 1]};
         s.at = row / inner * x->d[axis] * inner + row % inner;
         load_signal(&s, n, sample);
-        transform(&ctx->out[0], (row / inner * bins * inner + row % inner) * 2, inner, bins, sample, n, turn,
-                  length, inverse);
+        const int64_t used = to_real ? mirror(sample, n, length) : n;
+        transform(&ctx->out[0], (row / inner * bins * inner + row % inner) * parts, inner, bins, parts,
+                  sample, used, turn, length, inverse);
     }
     rc = turn && sample ? MOIRE_OK : MOIRE_ENOMEM;
     mo_free(ctx->env, turn);
@@ -251,7 +274,7 @@ static int run_stft(const struct mo_op_ctx *ctx) {
     for (int64_t i = 0; turn && sample && i < x->d[0] * f.count; i++) {
         s.at = i / f.count * x->d[1] + i % f.count * f.step;
         load_signal(&s, f.length, sample);
-        transform(&ctx->out[0], i * f.bins * 2, 1, f.bins, sample, f.length, turn, f.length, false);
+        transform(&ctx->out[0], i * f.bins * 2, 1, f.bins, 2, sample, f.length, turn, f.length, false);
     }
     rc = turn && sample ? MOIRE_OK : MOIRE_ENOMEM;
     mo_free(ctx->env, turn);

@@ -11,6 +11,8 @@ struct mo_frames {
 
 /* 0, MO_NEED_DATA or an error.  length: of the transform, which cuts or pads what is there. */
 int mo_dft_describe(const struct mo_op_ctx *ctx, int *axis, int64_t *length);
+/* Whether it is the inverse of one side of a spectrum, a real signal. */
+bool mo_dft_to_real(const struct mo_op_ctx *ctx);
 int mo_stft_describe(const struct mo_op_ctx *ctx, struct mo_frames *out);
 /* cos and sin of 2 pi i / length, side by side, the caller's; NULL when out of memory. */
 double *mo_turns(const struct mo_op_ctx *ctx, int64_t length);

@@ -109,6 +109,8 @@ void mo_lower_dft(struct mo_lower *l) {
     int axis = 0;
     int64_t length = 0;
     check_type(l, &in[0]);
+    if (!l->rc && mo_dft_to_real(&ctx))
+        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "the inverse of one side is not supported on a GPU");
     struct mo_gpu_view x = mo_lower_in(l, 0);
     if (!l->rc) l->rc = mo_dft_describe(&ctx, &axis, &length);
     if (l->rc) return;

@@ -72,6 +72,35 @@ static void activations_match_their_formulas(void **state) {
     assert_true(isnan(mo_activate(MO_ACT_RELU, 0, 0, NAN)));
 }
 
+/* --- signals --- */
+/* One side of a spectrum says all of a real signal, of even and of odd length. */
+static void one_side_of_a_spectrum_goes_back(void **state) {
+    (void)state;
+    const double x[] = {1, -2, 3, 0.5, 7};
+    for (int n = 4; n <= 5; n++) {
+        const double length = n;
+        double spectrum[6];
+        struct op_case c;
+        op_case_open(&c, "DFT", 17);
+        op_case_attrs(&c, "onesided=1 axis=1");
+        op_case_input(&c, F, n == 4 ? "1x4x1" : "1x5x1", x);
+        assert_int_equal(op_case_run(&c, 1), MOIRE_OK);
+        for (int i = 0; i < 6; i++)
+            spectrum[i] = op_case_out(&c, 0, i);
+        op_case_close(&c);
+        op_case_open(&c, "DFT", 17);
+        op_case_attrs(&c, "onesided=1 inverse=1 axis=1");
+        op_case_input(&c, F, "1x3x2", spectrum);
+        if (n == 5) op_case_input(&c, I, "", &length); /* by default it is even */
+        assert_int_equal(op_case_run(&c, 1), MOIRE_OK);
+        assert_int_equal(c.out[0].shape.d[1], n);
+        assert_int_equal(c.out[0].shape.d[2], 1);
+        for (int i = 0; i < n; i++)
+            assert_true(fabs(op_case_out(&c, 0, i) - x[i]) < 1e-5);
+        op_case_close(&c);
+    }
+}
+
 /* --- numbers --- */
 static void half_floats_round_trip(void **state) {
     (void)state;
@@ -261,6 +290,7 @@ int main(void) {
         cmocka_unit_test(conv_applies_its_epilogue),
         cmocka_unit_test(residual_is_no_bias),
         cmocka_unit_test(activations_match_their_formulas),
+        cmocka_unit_test(one_side_of_a_spectrum_goes_back),
         cmocka_unit_test(half_floats_round_trip),
         cmocka_unit_test(casts_saturate_and_wrap),
         cmocka_unit_test(integer_division_never_traps),

@@ -243,6 +243,7 @@ static const struct bad bad_cases[] = {
     {"Einsum", 12, "equation:i?", {{F, "2x3", {0}, 0}}, MOIRE_EINVAL, "equation"},
     {"NegativeLogLikelihoodLoss", 13, "", {{F, "2x3", {0}, 0}, {I, "2", {0, 3}, 0}}, MOIRE_EINVAL, "label 3"},
     {"Det", 11, "", {{F, "2x3", {0}, 0}}, MOIRE_ESHAPE, "square"},
+    {"DFT", 17, "inverse=1 onesided=1", {{F, "1x4x1", {0}, 0}}, MOIRE_ESHAPE, "complex"},
     {"DFT", 17, "axis=-1", {{F, "1x4x1", {0}, 0}}, MOIRE_EINVAL, "last axis"},
     {"ReverseSequence", 10, "", {{F, "3x2", {0}, 0}, {I, "2", {4, 1}, 0}}, MOIRE_EINVAL, "length 4"},
     {"Dropout",

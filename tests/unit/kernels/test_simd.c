@@ -174,6 +174,8 @@ static const struct layer_case moves[] = {
     {"Concat", "", 13, "2x3x5x70 2x37x5x70 2x1x5x70 2x7x5x70", "axis:i=-3", LAYER_C16, 0},
     {"Concat", "", 13, "1x16x3x3 1x32x3x3", "axis:i=1", LAYER_C16, 0},
     {"Split", "", 11, "4x9x5", "axis:i=1 split:v=2,3,4", LAYER_PLAIN, 3},
+    {"Split", "", 11, "4x9x5", "axis:i=1 split:v=9,0", LAYER_PLAIN, 2},
+    {"Split", "", 11, "4x9x5", "axis:i=-1 split:v=2,0,3", LAYER_PLAIN, 3},
     {"Slice", "", 13, "4x9x5 i:1,2 i:9,1000 i:0,1 i:2,3", "", LAYER_PLAIN, 0},
     {"Slice", "", 13, "4x9x5 i:-1 i:-100 i:1 i:-2", "", LAYER_PLAIN, 0},
     {"Expand", "", 13, "3x1 i:2,3,6", "", LAYER_PLAIN, 0},
