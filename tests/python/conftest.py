@@ -3,6 +3,8 @@
 Models are written by `onnx`, and its reference evaluator tells the right answers.
 """
 
+import sys
+
 import numpy
 import onnx
 import pytest
@@ -67,6 +69,26 @@ def path(tmp_path):
     file = tmp_path / "linear.onnx"
     file.write_bytes(linear())
     return file
+
+
+def pytest_addoption(parser):
+    parser.addoption("--real", action="store_true", help="whole models of ONNX's backend tests, too")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "real: a whole model of ONNX's backend tests")
+
+
+def pytest_collection_modifyitems(config, items):
+    if not config.getoption("--real"):
+        items[:] = [item for item in items if not item.get_closest_marker("real")]
+
+
+def pytest_terminal_summary(terminalreporter):
+    """Why ONNX's backend tests were skipped."""
+    tests = sys.modules.get("test_backend")
+    for reason, n in tests.reasons.most_common() if tests else ():
+        terminalreporter.write_line(f"skipped {n:4d}  {reason}")
 
 
 def pytest_unconfigure(config):

@@ -21,6 +21,10 @@ loadgen: wheel ## MLPerf's LoadGen, the wheel and ONNX Runtime in $(B)/loadgen/v
 	@$(B)/loadgen/venv/bin/python -m pip install -q --disable-pip-version-check --force-reinstall dist/moire-*.whl
 	@echo "loadgen: VENV=$(B)/loadgen/venv $(B)/moire bench loadgen resnet50 --scenario Offline --output logs"
 
+.PHONY: backend
+backend: wheel ## ONNX's tests for Python backends, its whole models too: passed, failed, skipped by reason
+	@B=$(B) PYTHON=$(PYTHON) tools/check-wheel dist/moire-$(VERSION)-py3-none-*.whl tests/python/test_backend.py --real
+
 .PHONY: bench-python
 bench-python: wheel ## what Session.run adds to a call in C, and times beside ONNX Runtime's
 	@$(PYTHON) -m venv $(B)/python/bench
