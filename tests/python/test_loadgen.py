@@ -70,6 +70,18 @@ def test_a_server_is_tested_over_its_network(path, tmp_path):
 
 
 @loadgen
+def test_its_arrivals_are_known(path, tmp_path, monkeypatch):
+    """bench/loadgen/cross_check.py plays LoadGen's arrivals of a seed: they are the same to the ns."""
+    monkeypatch.syspath_prepend(os.path.join(os.path.dirname(moire.__file__), "share/moire/loadgen"))
+    from cross_check import arrivals
+
+    run(path, "Server", tmp_path / "logs", qps=200, latency_ms=100, seed=7)
+    log = (tmp_path / "logs" / "mlperf_log_detail.txt").read_text()
+    made = dict(re.findall(r'"key": "generated_query_(count|duration)", "value": (\d+)', log))
+    assert arrivals(7, 200, int(made["count"]) + 1)[-1] == int(made["duration"])
+
+
+@loadgen
 def test_samples_become_batches(tmp_path):
     file = tmp_path / "open.onnx"
     file.write_bytes(linear(["batch", 4]))
