@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "bench/data/early_stopping.h"
 #include "bench/load/worth.h"
 
 /* Latency quantiles kept for the distribution plots. */
@@ -36,6 +37,12 @@ static json_t *tenant_json(const struct mo_bench_tenant *t, const struct mo_benc
         json_object_set_new(out, "entry",
                             json_pack("{s:f, s:f, s:f}", "p50_ms", s->entry_p50_ms, "p99_ms", s->entry_p99_ms,
                                       "max_ms", s->entry_max_ms));
+    if (s->n && (t->qos.ms > 0 || t->qos.times_solo > 0)) {
+        const int64_t missing = mo_early_missing(s->met, s->n - s->met, 0.99, 0.99);
+        json_object_set_new(
+            out, "early_stopping",
+            json_pack("{s:f, s:b, s:I}", "share", 0.99, "met", missing == 0, "missing", (json_int_t)missing));
+    }
     return out;
 }
 

@@ -8,6 +8,7 @@
 #include "bench/report/frontier.h"
 #include "bench/report/headline.h"
 #include "bench/report/report.h"
+#include "bench/report/report_loadgen.h"
 #include "bench/report/series.h"
 #include "bench/load/resident.h"
 #include "bench/sim/by_load.h"
@@ -115,6 +116,7 @@ static void one_load(const struct mo_page_view *view, const struct mo_curve *c,
            "queueing delay p50, p99 ms");
     for (int i = 0; i < at->n_tenants; i++)
         if (mo_doc_has_target(view->document, at->tenants[i].name)) tenant_row(&at->tenants[i]);
+    mo_report_loadgen(view->document, at);
 }
 
 /* Loads asked for are shown tenant by tenant; the probes of a search only as one line each while they run. */
