@@ -19,6 +19,12 @@ loadgen = pytest.mark.skipif(
 )
 
 
+@pytest.fixture(autouse=True)
+def this_python(monkeypatch):
+    """LoadGen is run by this Python, whatever the environment of peers is."""
+    monkeypatch.setenv("VENV", sys.prefix)
+
+
 def summary(folder):
     with open(os.path.join(folder, "mlperf_log_summary.txt"), encoding="utf-8") as file:
         return file.read()
