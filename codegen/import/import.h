@@ -12,7 +12,7 @@
 
 /* Versions of the default domain that are read.  Each operator's row says from which version on it is known;
  * what changed for many at once in version 7 (broadcasting by attribute) is refused by the importer. */
-enum { MO_OPSET_MIN = 1, MO_OPSET_BROADCAST = 7, MO_OPSET_MAX = 25 };
+enum { MO_OPSET_MIN = 1, MO_OPSET_BROADCAST = 7, MO_OPSET_MAX = 28 };
 
 /* Name of a symbolic dimension ("N", "seq") of a graph input, NULL where the dimension has none. */
 struct mo_symbols {

@@ -21,7 +21,7 @@ from . import errors
 from ._tensors import Array
 from .session import Session
 
-NEWEST_OPSET = 25  # that moire knows
+NEWEST_OPSET = 28  # that moire knows
 Inputs = Union[Array, Sequence[Any], Mapping[str, Any]]
 
 

@@ -126,7 +126,9 @@ static int64_t i_xor(int64_t a, int64_t b, struct int_mode *m) {
     return a ^ b;
 }
 static int64_t i_shift(int64_t a, int64_t b, struct int_mode *m) {
-    if (b < 0 || b >= m->bits) return 0;
+    const bool sign = m->right && a < 0 && !m->is_unsigned; /* the bits that come in from the left */
+    if (b < 0 || b >= m->bits) return sign ? -1 : 0;
+    if (sign) return (int64_t) ~(~(uint64_t)a >> b);
     return (int64_t)(m->right ? (uint64_t)a >> b : (uint64_t)a << b);
 }
 static int64_t i_prelu(int64_t a, int64_t b, struct int_mode *m) {
@@ -212,8 +214,9 @@ static int infer_logic(const struct mo_op_ctx *ctx) {
 }
 
 static int infer_mod(const struct mo_op_ctx *ctx) {
-    if (mo_type_in(ctx->in[0].dtype, MO_FLOATS) && !mo_attr_int(ctx->node, "fmod", 0))
-        return mo_op_fail(ctx, MOIRE_EINVAL, "floating-point operands need the attribute fmod = 1");
+    if (mo_type_in(ctx->in[0].dtype, MO_FLOATS) && !mo_attr_int(ctx->node, "fmod", 0)) /* floor since 28 */
+        return mo_op_fail(ctx, ctx->node->opset < 28 ? MOIRE_EINVAL : MOIRE_EUNSUPPORTED,
+                          "floating-point operands need the attribute fmod = 1");
     return infer_with(ctx, MO_NUMBERS, MOIRE_NONE);
 }
 

@@ -269,6 +269,7 @@ static int run_blocks(const struct mo_op_ctx *ctx) {
     if (to_space && crd) memcpy(order, (int[]){0, 1, 4, 2, 5, 3}, sizeof order);
     if (!to_space) view = (struct mo_shape){.rank = 6, .d = {d[0], d[1], d[2] / b, b, d[3] / b, b}};
     if (!to_space) memcpy(order, (int[]){0, 3, 5, 1, 2, 4}, sizeof order);
+    if (!to_space && crd) memcpy(order, (int[]){0, 1, 3, 5, 2, 4}, sizeof order);
     mo_strides(&view, own);
     y.shape.rank = 6;
     for (int i = 0; i < 6; i++) {

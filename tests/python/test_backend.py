@@ -32,16 +32,19 @@ with warnings.catch_warnings():
     THEIRS = BackendTest(Judged)
 
 OPERATORS = frozenset(
-    "Adagrad Adam AffineGrid ArrayFeatureExtractor Attention Bernoulli Binarizer CenterCropPad Col2Im "
-    "DeformConv Gradient If ImageDecoder LabelEncoder Loop Momentum RandomUniformLike RegexFullMatch "
+    "Adagrad Adam AffineGrid ArrayFeatureExtractor Attention Bernoulli Binarizer BitCast "
+    "CausalConvWithState CenterCropPad Col2Im CumProd "
+    "DeformConv FlexAttention Gradient If ImageDecoder LabelEncoder LinearAttention Loop Momentum "
+    "Optional OptionalGetElement OptionalHasElement RandomUniformLike RegexFullMatch "
     "RotaryEmbedding Scan SequenceConstruct SequenceEmpty SequenceInsert SequenceLength SequenceMap SplitToSequence StringConcat "
-    "StringNormalizer StringSplit TensorScatter TfIdfVectorizer TreeEnsemble".split()
+    "StringNormalizer StringSplit SwiGLU TensorScatter TfIdfVectorizer TreeEnsemble".split()
 )
 REFUSALS = {  # what a message begins a reason with, and the reason
     r"opset \d+ is not supported": "an opset that is newer than moire",
-    r"reads a tensor of a type|is not a dense tensor|of type bool is not supported": "a type",
+    r"reads a tensor of a type|is not a dense tensor|of type bool is not supported|is of a type of elements": "a type",
     r"needs opset 7 or newer|before opset 7": "operators as they were before opset 7",
     r"\(Dropout\): training mode is not supported": "training",
+    r"\(Mod\): floating-point operands need": "Mod of floats by floor",
     r"\(GridSample\): input 0 has rank 5": "GridSample of volumes",
 }
 # Data that are rounded more than the tolerance that they are compared with

@@ -41,14 +41,15 @@ void mo_lower_blocks(struct mo_lower *l) {
     struct mo_gpu_view x = mo_lower_in(l, 0), y = out_like(l, &x), from, to;
     if (l->rc) return;
     const int64_t *d = x.d, c = d[1] / (b * b);
-    static const int orders[3][6] = {{0, 3, 4, 1, 5, 2}, {0, 1, 4, 2, 5, 3}, {0, 3, 5, 1, 2, 4}};
+    static const int orders[4][6] = {
+        {0, 3, 4, 1, 5, 2}, {0, 1, 4, 2, 5, 3}, {0, 3, 5, 1, 2, 4}, {0, 1, 3, 5, 2, 4}};
     const int64_t views[3][6] = {
         {d[0], b, b, c, d[2], d[3]}, {d[0], c, b, b, d[2], d[3]}, {d[0], d[1], d[2] / b, b, d[3] / b, b}};
-    const int form = !to_space ? 2 : crd ? 1 : 0;
+    const int form = (to_space ? 0 : 2) + crd, view = to_space ? form : 2;
     int64_t turned[6];
     for (int i = 0; i < 6; i++)
-        turned[i] = views[form][orders[form][i]];
-    if (!mo_gpu_reshape(&x, 6, views[form], &from) || !mo_gpu_reshape(&y, 6, turned, &to)) {
+        turned[i] = views[view][orders[form][i]];
+    if (!mo_gpu_reshape(&x, 6, views[view], &from) || !mo_gpu_reshape(&y, 6, turned, &to)) {
         mo_lower_fail(l, MOIRE_EUNSUPPORTED, "an input that lies scattered is not supported on a GPU");
         return;
     }

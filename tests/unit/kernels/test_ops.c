@@ -72,6 +72,39 @@ static void activations_match_their_formulas(void **state) {
     assert_true(isnan(mo_activate(MO_ACT_RELU, 0, 0, NAN)));
 }
 
+/* Right shifts of signed numbers bring in the sign; amounts that are no bit of the type leave only that. */
+static void shifts_keep_the_sign(void **state) {
+    (void)state;
+    const double x[] = {-8, -8, -8, 8, -128}, by[] = {1, 8, -1, 64, 7}, right[] = {-4, -1, -1, 0, -1},
+                 left[] = {-16, 0, 0, 0, 0};
+    for (int k = 0; k < 2; k++) {
+        struct op_case c;
+        op_case_open(&c, "BitShift", 28);
+        op_case_attrs(&c, k ? "direction:LEFT" : "direction:RIGHT");
+        op_case_input(&c, MOIRE_I8, "5", x);
+        op_case_input(&c, MOIRE_I8, "5", by);
+        assert_int_equal(op_case_run(&c, 1), MOIRE_OK);
+        for (int i = 0; i < 5; i++)
+            assert_true(op_case_out(&c, 0, i) == (k ? left[i] : right[i]));
+        op_case_close(&c);
+    }
+}
+
+/* Depth of four from 1x2x2x2, channel by channel or place by place. */
+static void depth_has_two_orders(void **state) {
+    (void)state;
+    for (int crd = 0; crd < 2; crd++) {
+        struct op_case c;
+        op_case_open(&c, "SpaceToDepth", 28);
+        op_case_attrs(&c, crd ? "blocksize=2 mode:CRD" : "blocksize=2");
+        op_case_input(&c, F, "1x2x2x2", NULL);
+        assert_int_equal(op_case_run(&c, 1), MOIRE_OK);
+        for (int i = 0; i < 8; i++)
+            assert_true(op_case_out(&c, 0, i) == (crd ? i : i % 2 * 4 + i / 2));
+        op_case_close(&c);
+    }
+}
+
 /* --- signals --- */
 /* One side of a spectrum says all of a real signal, of even and of odd length. */
 static void one_side_of_a_spectrum_goes_back(void **state) {
@@ -290,6 +323,8 @@ int main(void) {
         cmocka_unit_test(conv_applies_its_epilogue),
         cmocka_unit_test(residual_is_no_bias),
         cmocka_unit_test(activations_match_their_formulas),
+        cmocka_unit_test(shifts_keep_the_sign),
+        cmocka_unit_test(depth_has_two_orders),
         cmocka_unit_test(one_side_of_a_spectrum_goes_back),
         cmocka_unit_test(half_floats_round_trip),
         cmocka_unit_test(casts_saturate_and_wrap),
