@@ -17,6 +17,7 @@ import time
 from prctl import die_with_parent, wake_on_time
 
 SAMPLES, LOOK_S = 64, 1.0
+FEWEST = {"SingleStream": 64, "MultiStream": 662}  # queries: without so many early stopping has no estimate
 PACKAGES = {"mlperf_loadgen": "mlcommons-loadgen", "onnxruntime": "onnxruntime", "moire": "dist/moire-*.whl (make wheel)"}
 
 
@@ -121,7 +122,7 @@ def settings_of(job, rate):
     s.mode = loadgen.TestMode.PerformanceOnly
     if job["seconds"]:
         s.min_duration_ms = round(1000 * job["seconds"])
-        s.min_query_count = 1  # early stopping says how many it needs
+        s.min_query_count = FEWEST.get(job["scenario"], 1)
     # It makes the queries of a stream beforehand: rather too many than too few
     s.single_stream_expected_latency_ns = round(0.5e9 / rate)
     s.multi_stream_expected_latency_ns = round(0.5e9 * 8 / rate)

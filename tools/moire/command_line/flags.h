@@ -45,7 +45,7 @@ struct mo_flag {
     const char *other; /* another name of it; NULL: none */
 };
 
-enum { MO_FLAGS_MOST = 256 };
+enum { MO_FLAGS_MOST = 384 };
 /* The table: at most MO_FLAGS_MOST rows; no two of a command have the same name or field. */
 int mo_n_flags(void);
 const struct mo_flag *mo_flag_at(int index); /* from 0 */
