@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * flag_rows.c - the table of flags: name, value, the commands that take it, the field that it sets, and its
- * help.  A new flag is a row here, or for `moire serve`, `moire scale` and `moire bench loadgen` in flag_rows_serve.c,
- * flag_rows_scale.c and flag_rows_loadgen.c, and a field of struct mo_options.
+ * help.  A new flag is a row here, or for `moire serve`, `moire scale` and `moire bench loadgen` in
+ * flag_rows_serve.c, flag_rows_scale.c and flag_rows_loadgen.c, and a field of struct mo_options.
  *
  * Help pages list flags in this order.  A flag that means different things to commands has several rows. Help
  * sentences begin in lower case and end without a full stop: the choices and the initial value come behind.
@@ -544,7 +544,7 @@ const struct mo_flag_rows mo_flag_rows = {rows, (int)(sizeof rows / sizeof *rows
 
 /* --- all of them --- */
 static const struct mo_flag_rows *const tables[] = {&mo_flag_rows, &mo_flag_rows_serve, &mo_flag_rows_scale,
-                                                     &mo_flag_rows_loadgen};
+                                                    &mo_flag_rows_loadgen};
 enum { TABLES = sizeof tables / sizeof *tables };
 
 int mo_n_flags(void) {

@@ -109,8 +109,8 @@ struct mo_options {
         *image, *isa, *keep, *kind, *libraries, *listen, *machine, *method, *model, *models, *nodes,
         *objective, *output, *output_dir, *pairs, *planner, *plot, *precision, *pressure, *process, *proxy,
         *recogniser, *record, *replay, *report, *repository, *routing, *scenario, *server, *server_peers,
-        *shared_memory, *source, *slow, *stalls, *store, *svg, *tls_ca, *tls_cert, *tls_client_ca, *tls_key, *token,
-        *token_file, *to, *trace, *trace_file, *unix_path, *weights;
+        *shared_memory, *source, *slow, *stalls, *store, *svg, *tls_ca, *tls_cert, *tls_client_ca, *tls_key,
+        *token, *token_file, *to, *trace, *trace_file, *unix_path, *weights;
     struct mo_words against, cases, inputs, learned, load_models, machines, over, peers, planners, policies,
         processes, ties, vary, with;
     struct mo_wholes batches, levels, neighbour, scale, seeds, thread_counts, units;
