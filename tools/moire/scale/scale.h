@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * scale.h - what `moire scale` writes of a plan for engines that spread queries over machines.  One file an
- * engine; scale_out.c puts texts into files of the folder.
+ * engine; scale_files.c puts texts into files of the folder.
  *
  * Invariants.  A file is there whole or not at all.  A plan gives the same files each time. */
 #ifndef MO_SCALE_H
@@ -23,7 +23,7 @@ struct mo_scale_folder {
     size_t n;
 };
 
-/* scale_out.c.  Makes the folder where it is missing. */
+/* scale_files.c.  Makes the folder where it is missing. */
 int mo_scale_folder_open(const struct mo_env *env, const char *path, struct mo_scale_folder *out,
                          moire_error *err);
 void mo_scale_folder_close(struct mo_scale_folder *folder);

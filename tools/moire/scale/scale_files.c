@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * scale_out.c - files of a folder, each put together in memory and then written whole; see scale.h. */
+ * scale_files.c - files of a folder, each put together in memory and then written whole; see scale.h. */
 #define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
