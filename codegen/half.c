@@ -5,7 +5,8 @@
  * constants of these types become float32, casts to them casts to float32, and a cast stands behind every
  * input and before every output that the model declares so; callers see the types of the model.  What is
  * computed between is at least as exact as the model asks; an overflow of half precision does not happen.
- * Graphs that only move or compare halves stay as they are: the references of those operators take them. */
+ * Graphs that only move or compare halves, and those with control flow, stay as they are: the references of
+ * those operators take them. */
 #include <string.h>
 #include "codegen/prepare.h"
 #include "runtime/ops/op.h"
@@ -40,6 +41,13 @@ static bool reads_half(const struct mo_graph *g, int id) {
     const struct mo_node *from = t->producer < 0 ? NULL : g->nodes[t->producer];
     const char *type = from ? type_attribute(from) : NULL;
     return type && is_half((moire_dtype)mo_attr_int(from, type, 0));
+}
+
+/* Bodies would have to change with it. */
+static bool has_bodies(const struct mo_graph *g) {
+    for (int i = 0, at = 0; i < g->n_nodes; i++, at = 0)
+        if (mo_node_next_body(g->nodes[i], &at)) return true;
+    return false;
 }
 
 static bool has_half_products(const struct mo_graph *g) {
@@ -135,7 +143,7 @@ static int cast_input(struct mo_graph *g, int id, moire_error *err) {
 int mo_widen_halves(struct mo_graph *g, moire_error *err) {
     int rc = MOIRE_OK, tensors = g->n_tensors, nodes = g->n_nodes;
     mo_graph_index(g);
-    if (!has_half_products(g)) return MOIRE_OK;
+    if (!has_half_products(g) || has_bodies(g)) return MOIRE_OK;
     for (int i = 0; i < nodes && !rc; i++)
         rc = widen_attributes(g, g->nodes[i], err);
     for (int i = 0; i < g->n_outputs && !rc; i++)

@@ -89,7 +89,7 @@ static bool settle(struct mo_imported *m, struct mo_graph *g) {
             own->data = mo_copy_bytes(&c, t->data, bytes > 0 ? (size_t)bytes : 0);
         }
     }
-    return m->hollow && !c.failed;
+    return m->hollow && !c.failed && mo_graph_take_bodies(m->graph, g);
 }
 
 static struct mo_imported *make(struct mo_graph *g, const struct mo_symbols *symbols) {

@@ -8,6 +8,7 @@
  * fills the memory.  Where an output shape needs contents that
  * are known only at run time, the tensor is `dynamic`, and so is all that follows from it. */
 #include <string.h>
+#include "codegen/bodies.h"
 #include "codegen/passes/quantizer.h"
 #include "codegen/prepare.h"
 #include "runtime/ops/op.h"
@@ -18,7 +19,7 @@ enum { SPARE = 16 }; /* absent operands after the last, so that an operator may 
 /* Values of one node's operands; room for the widest node, used again for every node. */
 struct operands {
     struct mo_value *in, *out;
-    int64_t steps, bytes; /* that folding may still take */
+    struct mo_fold_budget *left; /* that folding may still take */
 };
 
 static bool make_operands(struct mo_region *tmp, int n_in, int n_out, struct operands *ops) {
@@ -113,14 +114,14 @@ static bool all_constant(const struct mo_graph *g, const struct mo_node *node) {
 /* Each output is small enough, and so are all that were folded with them: results that only other folded
  * nodes read count too, for they stay as long as the graph. */
 static bool outputs_fit(const struct mo_graph *g, const struct mo_node *node, struct operands *ops) {
-    int64_t left = ops->bytes;
+    int64_t left = ops->left->bytes;
     for (int k = 0; k < node->n_out; k++) {
         if (node->out[k] < 0) continue;
         int64_t bytes = mo_tensor_bytes(g->tensors[node->out[k]]);
         if (bytes > g->env->limits.fold_bytes || bytes > left) return false;
         left -= bytes;
     }
-    ops->bytes = left;
+    ops->left->bytes = left;
     return true;
 }
 
@@ -149,8 +150,8 @@ static void answer_shape_query(const struct mo_graph *g, struct mo_node *node) {
 
 static bool affordable(const struct mo_graph *g, const struct mo_node *node, struct operands *ops) {
     int64_t steps = mo_fold_steps(g, node);
-    if (steps > ops->steps) return false;
-    ops->steps -= steps;
+    if (steps > ops->left->steps) return false;
+    ops->left->steps -= steps;
     return true;
 }
 
@@ -194,6 +195,7 @@ static bool is_small_weights(const struct mo_graph *g, const struct mo_node *nod
 }
 
 static int visit(struct mo_graph *g, struct mo_node *node, struct operands *ops, moire_error *err) {
+    if (node->op->flags & MO_OP_BODIES) return mo_infer_bodies(g, node, ops->left, err);
     if (reads_dynamic(g, node)) {
         make_dynamic(g, node);
         return MOIRE_OK;
@@ -225,8 +227,9 @@ static void drop_unread(struct mo_graph *g) {
     mo_graph_compact(g);
 }
 
-static int visit_all(struct mo_graph *g, struct mo_region *tmp, moire_error *err) {
-    struct operands ops = {.steps = g->env->limits.fold_steps, .bytes = g->env->limits.folded_bytes};
+static int visit_all(struct mo_graph *g, struct mo_region *tmp, struct mo_fold_budget *budget,
+                     moire_error *err) {
+    struct operands ops = {.left = budget};
     int n_in = 0, n_out = 0, rc = MOIRE_OK;
     for (int i = 0; i < g->n_nodes; i++) {
         if (g->nodes[i]->n_in > n_in) n_in = g->nodes[i]->n_in;
@@ -239,10 +242,16 @@ static int visit_all(struct mo_graph *g, struct mo_region *tmp, moire_error *err
     return rc;
 }
 
-int mo_infer_and_fold(struct mo_graph *g, moire_error *err) {
+int mo_infer_within(struct mo_graph *g, struct mo_fold_budget *budget, moire_error *err) {
     struct mo_region *tmp = mo_region_create(g->env);
-    int rc = tmp ? visit_all(g, tmp, err) : mo_fail(err, MOIRE_ENOMEM, "out of memory inferring shapes");
+    int rc =
+        tmp ? visit_all(g, tmp, budget, err) : mo_fail(err, MOIRE_ENOMEM, "out of memory inferring shapes");
     mo_region_destroy(tmp);
     if (!rc) drop_unread(g);
     return rc;
+}
+
+int mo_infer_and_fold(struct mo_graph *g, moire_error *err) {
+    struct mo_fold_budget budget = {.steps = g->env->limits.fold_steps, .bytes = g->env->limits.folded_bytes};
+    return mo_infer_within(g, &budget, err);
 }

@@ -21,6 +21,8 @@ struct mo_symbols {
 
 struct mo_import {
     const struct mo_env *env;
+    struct mo_import *around;     /* of a body: the graph with the node that has it; NULL: the model's own */
+    struct mo_captured *captured; /* of a body: what the node's bodies read of the graph around them */
     struct mo_graph *graph;
     struct mo_region *tmp;  /* lives until the import ends */
     struct mo_names *names; /* tensor name -> id */
@@ -67,4 +69,20 @@ int mo_constant_value(const struct mo_import *im, const struct mo_node *node, st
 
 /* import_graph.c: fills im->graph and im->symbols from im->model. */
 int mo_import_model(struct mo_import *im);
+/* The same of a graph of the model, into im->graph; im->names is empty. */
+int mo_import_graph(struct mo_import *im, const Onnx__GraphProto *graph);
+/* The tensor that a name stands for in a graph, or around a body; -1: none; MOIRE_ENOMEM. */
+int mo_import_find(struct mo_import *im, const char *name);
+/* An error that names a node of the file. */
+int mo_import_node_fail(const struct mo_import *im, size_t index, const Onnx__NodeProto *p, int code,
+                        const char *problem, const char *name);
+
+/* import_body.c: operators with bodies. */
+/* Operands that may be left out get the values that they then stand for. */
+int mo_import_settle_control(struct mo_import *im, struct mo_node *node, size_t index,
+                             const Onnx__NodeProto *p);
+/* Reads the bodies, whose captured values become further inputs of the node. */
+int mo_import_bodies(struct mo_import *im, struct mo_node *node, size_t index, const Onnx__NodeProto *p);
+/* Tensor `outer` of the graph around a body, as the body sees it; MOIRE_ENOMEM. */
+int mo_import_capture(struct mo_import *im, int outer, const char *name);
 #endif

@@ -118,6 +118,7 @@ static int read_input(struct mo_import *im, const Onnx__ValueInfoProto *info) {
                  info->type->tensor_type;
     moire_dtype dtype = dense ? (moire_dtype)info->type->tensor_type->elem_type : MOIRE_NONE;
     if (!mo_dtype_bytes(dtype)) dtype = MOIRE_STRING; /* refused when read, or at the end */
+    if (im->around && !dense) dtype = MOIRE_NONE;     /* of a body: that of what it is given */
     struct mo_shape shape;
     int rc = read_shape(im, dense ? info->type->tensor_type->shape : NULL, what, &shape,
                         &im->symbols[im->graph->n_inputs]);
@@ -176,8 +177,8 @@ static const char *node_name(const Onnx__NodeProto *p) {
     return name;
 }
 
-static int node_fail(const struct mo_import *im, size_t index, const Onnx__NodeProto *p, int code,
-                     const char *problem, const char *name) {
+int mo_import_node_fail(const struct mo_import *im, size_t index, const Onnx__NodeProto *p, int code,
+                        const char *problem, const char *name) {
     return mo_fail(im->err, code, "node %zu '%.100s' (%.60s): %s%s%.100s%s", index, node_name(p),
                    text(p->op_type), problem, name ? " '" : "", name ? name : "", name ? "'" : "");
 }
@@ -189,11 +190,12 @@ static int import_constant(struct mo_import *im, struct mo_node *node, size_t in
     int rc = mo_constant_value(im, node, &value);
     if (rc) return rc;
     if (value.dtype == MOIRE_NONE)
-        return node_fail(im, index, p, MOIRE_EUNSUPPORTED,
-                         "needs exactly one dense value attribute (sparse constants are not supported)",
-                         NULL);
+        return mo_import_node_fail(
+            im, index, p, MOIRE_EUNSUPPORTED,
+            "needs exactly one dense value attribute (sparse constants are not supported)", NULL);
     if (node->n_out != 1 || node->out[0] < 0)
-        return node_fail(im, index, p, MOIRE_EFORMAT, "must have one output: output 0 is required", NULL);
+        return mo_import_node_fail(im, index, p, MOIRE_EFORMAT, "must have one output: output 0 is required",
+                                   NULL);
     struct mo_tensor *t = im->graph->tensors[node->out[0]];
     t->dtype = value.dtype;
     t->shape = value.shape;
@@ -215,22 +217,22 @@ static int find_operator(struct mo_import *im, struct mo_node *node, size_t inde
                  "operator not supported (domain '%.60s'); write it in operators of ONNX when you export the "
                  "model",
                  *node->domain ? node->domain : "ai.onnx");
-        return node_fail(im, index, p, MOIRE_EUNSUPPORTED, problem, NULL);
+        return mo_import_node_fail(im, index, p, MOIRE_EUNSUPPORTED, problem, NULL);
     }
     if (version < 0) {
         snprintf(problem, sizeof problem, "domain '%.60s' is missing from opset_import",
                  *node->domain ? node->domain : "ai.onnx");
-        return node_fail(im, index, p, MOIRE_EFORMAT, problem, NULL);
+        return mo_import_node_fail(im, index, p, MOIRE_EFORMAT, problem, NULL);
     }
     if (node->opset < op->min_opset) {
         snprintf(problem, sizeof problem, "operator needs opset %d or newer, the model imports %d",
                  op->min_opset, node->opset);
-        return node_fail(im, index, p, MOIRE_EUNSUPPORTED, problem, NULL);
+        return mo_import_node_fail(im, index, p, MOIRE_EUNSUPPORTED, problem, NULL);
     }
     if (!*node->domain && version < MO_OPSET_BROADCAST && mo_attr_int(node, "broadcast", 0))
-        return node_fail(im, index, p, MOIRE_EUNSUPPORTED,
-                         "broadcasting by attribute (before opset 7) is not supported; convert the model",
-                         NULL);
+        return mo_import_node_fail(
+            im, index, p, MOIRE_EUNSUPPORTED,
+            "broadcasting by attribute (before opset 7) is not supported; convert the model", NULL);
     return MOIRE_OK;
 }
 
@@ -240,7 +242,7 @@ static int settle_operands(struct mo_import *im, struct mo_node *node, size_t in
                            const Onnx__NodeProto *p) {
     char problem[200];
     if (!mo_op_has_operands(node, problem, sizeof problem))
-        return node_fail(im, index, p, MOIRE_EFORMAT, problem, NULL);
+        return mo_import_node_fail(im, index, p, MOIRE_EFORMAT, problem, NULL);
     while (node->n_in > 0 && node->in[node->n_in - 1] < 0)
         node->n_in--;
     for (int k = 0; k < node->n_out; k++) {
@@ -259,18 +261,26 @@ static int resolve_inputs(struct mo_import *im, struct mo_node *node, size_t ind
     for (int k = 0; k < node->n_in; k++) {
         const char *name = text(p->input[k]);
         if (!*name) continue;
-        node->in[k] = mo_names_find(im->names, name);
+        node->in[k] = mo_import_find(im, name);
+        if (node->in[k] == MOIRE_ENOMEM) return out_of_memory(im);
         if (node->in[k] < 0)
-            return node_fail(im, index, p, MOIRE_EFORMAT,
-                             "reads a tensor that no input, initializer or node defines:", name);
+            return mo_import_node_fail(im, index, p, MOIRE_EFORMAT,
+                                       "reads a tensor that no input, initializer or node defines:", name);
         if (im->graph->tensors[node->in[k]]->dtype == MOIRE_STRING)
-            return node_fail(
+            return mo_import_node_fail(
                 im, index, p, MOIRE_EUNSUPPORTED,
                 "reads a tensor of a type that is not supported (strings, complex numbers, sequences, "
                 "maps, optionals, sparse):",
                 name);
     }
     return MOIRE_OK;
+}
+
+int mo_import_find(struct mo_import *im, const char *name) {
+    int id = mo_names_find(im->names, name);
+    if (id >= 0 || !im->around) return id;
+    id = mo_import_find(im->around, name);
+    return id < 0 ? id : mo_import_capture(im, id, name);
 }
 
 /* The node and its outputs; inputs are resolved when all nodes have defined theirs. */
@@ -311,7 +321,9 @@ static int read_nodes(struct mo_import *im, const Onnx__GraphProto *graph) {
         if (node->dead) continue;
         int rc = find_operator(im, node, i, graph->node[i]);
         if (!rc) rc = resolve_inputs(im, node, i, graph->node[i]);
+        if (!rc && node->op->flags & MO_OP_BODIES) rc = mo_import_settle_control(im, node, i, graph->node[i]);
         if (!rc) rc = settle_operands(im, node, i, graph->node[i]);
+        if (!rc && node->op->flags & MO_OP_BODIES) rc = mo_import_bodies(im, node, i, graph->node[i]);
         if (rc) return rc;
     }
     return MOIRE_OK;
@@ -325,7 +337,8 @@ static int read_outputs(struct mo_import *im, const Onnx__GraphProto *graph) {
     if (!im->graph->outputs) return out_of_memory(im);
     for (size_t i = 0; i < graph->n_output; i++) {
         const char *name = text(graph->output[i]->name);
-        int id = mo_names_find(im->names, name);
+        int id = mo_import_find(im, name);
+        if (id == MOIRE_ENOMEM) return out_of_memory(im);
         if (id < 0)
             return mo_fail(im->err, MOIRE_EFORMAT,
                            "graph output '%.100s' is not defined by any node, input or "
@@ -354,15 +367,11 @@ static int read_meta(struct mo_import *im) {
     return MOIRE_OK;
 }
 
-int mo_import_model(struct mo_import *im) {
-    const Onnx__GraphProto *graph = im->model->graph;
-    if (!graph) return mo_fail(im->err, MOIRE_EFORMAT, "the file holds no graph; is it an ONNX model?");
+int mo_import_graph(struct mo_import *im, const Onnx__GraphProto *graph) {
     im->graph->name = text(graph->name);
     im->names = mo_names_create(im->env, im->tmp, (int64_t)(graph->n_initializer + graph->n_node));
     if (!im->names) return out_of_memory(im);
-    int rc = read_opsets(im);
-    if (!rc) rc = read_meta(im);
-    if (!rc) rc = read_initializers(im, graph);
+    int rc = read_initializers(im, graph);
     if (!rc) rc = read_inputs(im, graph);
     if (!rc) rc = read_nodes(im, graph);
     if (!rc) read_declared_types(im, graph->value_info, graph->n_value_info);
@@ -370,4 +379,12 @@ int mo_import_model(struct mo_import *im) {
     if (!rc) rc = read_outputs(im, graph);
     if (!rc) rc = check_inputs(im);
     return rc ? rc : mo_graph_sort(im->graph, im->err);
+}
+
+int mo_import_model(struct mo_import *im) {
+    const Onnx__GraphProto *graph = im->model->graph;
+    if (!graph) return mo_fail(im->err, MOIRE_EFORMAT, "the file holds no graph; is it an ONNX model?");
+    int rc = read_opsets(im);
+    if (!rc) rc = read_meta(im);
+    return rc ? rc : mo_import_graph(im, graph);
 }

@@ -43,6 +43,7 @@ static const char *const ints[] = {
     "noop_with_empty_axes",
     "num_groups",
     "num_outputs",
+    "num_scan_inputs",
     "onesided",
     "output_datatype",
     "output_dtype",
@@ -103,11 +104,28 @@ static const char *const strings[] = {
     "mode",        "nearest_mode", "padding_mode",
     "reduction",   NULL,
 };
-static const char *const int_lists[] = {
-    "axes", "dilations", "ends",   "kernel_shape", "output_padding", "output_shape", "pads",
-    "perm", "split",     "starts", "strides",      "x_scale",        "y_scale",      NULL};
+static const char *const int_lists[] = {"directions",
+                                        "scan_input_axes",
+                                        "scan_input_directions",
+                                        "scan_output_axes",
+                                        "scan_output_directions",
+                                        "axes",
+                                        "dilations",
+                                        "ends",
+                                        "kernel_shape",
+                                        "output_padding",
+                                        "output_shape",
+                                        "pads",
+                                        "perm",
+                                        "split",
+                                        "starts",
+                                        "strides",
+                                        "x_scale",
+                                        "y_scale",
+                                        NULL};
 static const char *const float_lists[] = {"activation_alpha", "activation_beta", "scales", NULL};
 static const char *const string_lists[] = {"activations", NULL};
+static const char *const graphs[] = {"body", "else_branch", "then_branch", NULL};
 
 static const struct row {
     enum mo_attr_type type;
@@ -120,6 +138,7 @@ static const struct row {
     {MO_ATTR_INTS, "a list of integers", int_lists},
     {MO_ATTR_FLOATS, "a list of floats", float_lists},
     {MO_ATTR_STRINGS, "a list of strings", string_lists},
+    {MO_ATTR_GRAPH, "a graph", graphs},
 };
 
 const char *mo_attr_type_wanted(const struct mo_attr *attr) {

@@ -20,6 +20,8 @@
       "size of all constants made by folding; what is left runs in queries")                                 \
     X(fold_steps, 4LL << 30, "steps", 1LL << 50, OK,                                                         \
       "work of computing constants; what is left runs in queries")                                           \
+    X(loop_trips, 1000000, "trips", 1LL << 40, ELIMIT,                                                       \
+      "runs of bodies by one layer of control flow, nested ones included")                                   \
     X(json_bytes, 64LL << 20, "bytes", 1LL << 40, ELIMIT, "size of a JSON file")                             \
     X(image_bytes, 768LL << 20, "bytes", 1LL << 40, ELIMIT, "size of an image file")                         \
     X(trace_bytes, 2LL << 30, "bytes", 1LL << 40, ELIMIT, "size of a recorded run")                          \

@@ -37,3 +37,16 @@ int mo_attr_ints(const struct mo_node *node, const char *name, int64_t *out, int
         out[i] = attr->ints[i];
     return attr->n;
 }
+
+struct mo_graph *mo_node_body(const struct mo_node *node, const char *name) {
+    const struct mo_attr *a = mo_attr_find(node, name);
+    return a && a->type == MO_ATTR_GRAPH ? a->graph : NULL;
+}
+
+struct mo_graph *mo_node_next_body(const struct mo_node *node, int *at) {
+    while (*at < node->n_attrs) {
+        const struct mo_attr *a = &node->attrs[(*at)++];
+        if (a->type == MO_ATTR_GRAPH && a->graph) return a->graph;
+    }
+    return NULL;
+}

@@ -25,6 +25,8 @@ static const char *const *copy_texts(struct mo_copier *c, const char *const *lis
     return copy;
 }
 
+static void copy_body(struct mo_copier *c, struct mo_attr *to, const struct mo_graph *from);
+
 static void copy_attr(struct mo_copier *c, struct mo_attr *to, const struct mo_attr *from) {
     *to = *from;
     to->name = mo_copy_text(c, from->name);
@@ -36,6 +38,7 @@ static void copy_attr(struct mo_copier *c, struct mo_attr *to, const struct mo_a
     to->ints = mo_copy_bytes(c, from->ints, (size_t)from->n * sizeof *from->ints);
     to->floats = mo_copy_bytes(c, from->floats, (size_t)from->n * sizeof *from->floats);
     to->strings = from->strings ? copy_texts(c, from->strings, from->n) : NULL;
+    if (from->graph) copy_body(c, to, from->graph);
 }
 
 /* Which tensors a copy has. */
@@ -109,22 +112,38 @@ static int *copy_ports(struct mo_copier *c, const int *ids, int n, const struct 
     return copy;
 }
 
-static struct mo_graph *copy(const struct mo_graph *from, bool deep, const struct selection *s) {
-    struct mo_copier c = {.to = mo_graph_create(from->env), .deep = deep};
-    struct mo_graph *to = c.to;
-    if (!to) return NULL;
+/* Everything but what belongs to a model as a whole. */
+static void copy_graph(struct mo_copier *c, const struct mo_graph *from, const struct selection *s) {
+    struct mo_graph *to = c->to;
     to->opset = from->opset;
     to->exact = from->exact;
     to->halves = from->halves;
     to->halves_by_vectors = from->halves_by_vectors;
     to->multiplies_tiles = from->multiplies_tiles;
     to->float16 = from->float16;
-    to->name = mo_copy_text(&c, from->name);
-    copy_lists(&c, from, s);
-    to->inputs = copy_ports(&c, from->inputs, from->n_inputs, s);
-    to->outputs = copy_ports(&c, from->outputs, from->n_outputs, s);
+    to->name = mo_copy_text(c, from->name);
+    copy_lists(c, from, s);
+    to->inputs = copy_ports(c, from->inputs, from->n_inputs, s);
+    to->outputs = copy_ports(c, from->outputs, from->n_outputs, s);
     to->n_inputs = from->n_inputs;
     to->n_outputs = from->n_outputs;
+    to->n_captured = from->n_captured;
+}
+
+/* Bodies nest as deep as messages of a file may. */
+static void copy_body(struct mo_copier *c, struct mo_attr *to, const struct mo_graph *from) {
+    const struct selection all = {.n = from->n_tensors};
+    struct mo_copier inner = {.to = mo_graph_add_body(c->to), .deep = c->deep};
+    to->graph = inner.to;
+    if (inner.to) copy_graph(&inner, from, &all);
+    c->failed = c->failed || !inner.to || inner.failed;
+}
+
+static struct mo_graph *copy(const struct mo_graph *from, bool deep, const struct selection *s) {
+    struct mo_copier c = {.to = mo_graph_create(from->env), .deep = deep};
+    struct mo_graph *to = c.to;
+    if (!to) return NULL;
+    copy_graph(&c, from, s);
     to->meta_key = (const char **)(uintptr_t)copy_texts(&c, from->meta_key, from->n_meta);
     to->meta_value = (const char **)(uintptr_t)copy_texts(&c, from->meta_value, from->n_meta);
     to->n_meta = from->n_meta;
@@ -174,20 +193,38 @@ static bool has_texts(const struct mo_graph *g) {
     return false;
 }
 
-/* Contents in the memory of a graph go to its copy: large ones change the region, small ones are copied.
- * False: out of memory. */
+/* Contents that lie in another region: large ones change the region, small ones are copied. */
+static void take(struct mo_copier *c, struct mo_region *from, struct mo_tensor *t) {
+    const int64_t bytes = mo_tensor_bytes(t);
+    if (!t->data || !mo_region_owns(from, t->data)) return;
+    t->shared = false;
+    if (!mo_region_move(from, c->to->region, t->data))
+        t->data = mo_copy_bytes(c, t->data, bytes > 0 ? (size_t)bytes : 0);
+}
+
+static void take_bodies(struct mo_copier *c, struct mo_region *from, const struct mo_graph *g) {
+    for (int i = 0; i < g->n_nodes; i++) {
+        int at = 0;
+        for (struct mo_graph *body; (body = mo_node_next_body(g->nodes[i], &at));) {
+            for (int k = 0; k < body->n_tensors && !c->failed; k++)
+                take(c, from, body->tensors[k]);
+            take_bodies(c, from, body);
+        }
+    }
+}
+
+bool mo_graph_take_bodies(struct mo_graph *to, struct mo_graph *from) {
+    struct mo_copier c = {.to = to, .deep = true};
+    take_bodies(&c, from->region, to);
+    return !c.failed;
+}
+
+/* Contents in the memory of a graph go to its copy.  False: out of memory. */
 static bool take_contents(struct mo_graph *from, struct mo_graph *to, const int *number) {
     struct mo_copier c = {.to = to, .deep = true};
-    for (int i = 0; i < from->n_tensors && !c.failed; i++) {
-        const struct mo_tensor *t = from->tensors[i];
-        if (number[i] < 0 || !t->data || !mo_region_owns(from->region, t->data)) continue;
-        struct mo_tensor *own = to->tensors[number[i]];
-        const int64_t bytes = mo_tensor_bytes(t);
-        own->shared = false;
-        if (!mo_region_move(from->region, to->region, t->data))
-            own->data = mo_copy_bytes(&c, t->data, bytes > 0 ? (size_t)bytes : 0);
-    }
-    return !c.failed;
+    for (int i = 0; i < from->n_tensors && !c.failed; i++)
+        if (number[i] >= 0) take(&c, from->region, to->tensors[number[i]]);
+    return !c.failed && mo_graph_take_bodies(to, from);
 }
 
 static struct mo_graph *squeezed(struct mo_graph *from) {

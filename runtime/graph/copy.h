@@ -16,6 +16,10 @@ const char *mo_copy_text(struct mo_copier *copier, const char *text);
 
 /* A copy whose tensors point to the contents of `from`, which are marked as shared.  NULL: out of memory. */
 struct mo_graph *mo_graph_copy(const struct mo_graph *from, bool deep);
+/* Contents of bodies in a copy that still lie in the memory of `from` go to that of `to`.  False: out of
+ * memory.
+ */
+bool mo_graph_take_bodies(struct mo_graph *to, struct mo_graph *from);
 /* Replaces a graph by one that has what its living nodes and its ports need, and nothing else: passes leave
  * most tensors and nodes of a large model behind.  Tensors get new numbers in the same order; contents in
  * the graph's memory move with it; `packed` is the caller's to set again.  Graphs with texts stay as they

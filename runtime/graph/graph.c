@@ -18,6 +18,17 @@ struct mo_graph *mo_graph_create(const struct mo_env *env) {
     return g;
 }
 
+struct mo_graph *mo_graph_add_body(struct mo_graph *around) {
+    struct mo_graph *body = mo_region_alloc(around->region, sizeof *body);
+    if (!body) return NULL;
+    body->env = around->env;
+    body->region = around->region;
+    body->opset = around->opset;
+    body->exact = around->exact;
+    body->name = "";
+    return body;
+}
+
 void mo_graph_destroy(struct mo_graph *g) {
     if (g) mo_region_destroy(g->region);
 }

@@ -80,6 +80,7 @@ struct mo_attr {
     const int64_t *ints;
     const float *floats;
     const char *const *strings;
+    struct mo_graph *graph; /* the body of an operator of control flow; NULL: not read */
 };
 
 /* Activation of a fused epilogue, with parameters a, b. */
@@ -137,6 +138,7 @@ struct mo_graph {
     struct mo_node **nodes;
     int n_inputs, n_outputs;
     int *inputs, *outputs; /* tensor ids; initializers are not inputs */
+    int n_captured;        /* of a body: so many of its inputs, the last, are values of the graph around it */
     int n_meta;            /* metadata_props of the model */
     const char **meta_key, **meta_value;
     int n_outside; /* files beside the model that hold contents of tensors, relative to its folder */
@@ -153,6 +155,15 @@ struct mo_graph {
 
 struct mo_graph *mo_graph_create(const struct mo_env *env); /* NULL: out of memory */
 void mo_graph_destroy(struct mo_graph *g);
+
+/* An empty graph for a body of one of the graph's nodes, in the same region: it goes with `around` and is
+ * never destroyed by itself.  The body's inputs are the operator's own, then the values that it takes from
+ * `around`, which are the last inputs of the node; all bodies of a node have the same of these. */
+struct mo_graph *mo_graph_add_body(struct mo_graph *around);
+/* The body in an attribute of that name; NULL: there is none. */
+struct mo_graph *mo_node_body(const struct mo_node *node, const char *name);
+/* The next attribute from *at on that holds a body, and moves *at behind it; NULL: no more. */
+struct mo_graph *mo_node_next_body(const struct mo_node *node, int *at);
 
 /* New tensor / node / attribute, owned by the graph; NULL when out of memory or over a limit.  Strings are
  * copied. A node is appended at the end; mo_graph_sort() restores topological order afterwards. */

@@ -11,6 +11,7 @@ struct interpreter {
     bool *owned;                            /* value[t].data is ours to free */
     struct mo_value *io;                    /* operands of the node at work */
     const struct mo_interpret_watch *watch; /* or NULL */
+    const struct mo_body_host *host;        /* or NULL */
     moire_error *err;
 };
 
@@ -64,21 +65,30 @@ static int bind_input(struct interpreter *it, int i, const moire_tensor *in) {
     return MOIRE_OK;
 }
 
-static int bind(struct interpreter *it, const moire_tensor *inputs, int n_inputs) {
+static void bind_constants(struct interpreter *it) {
     const struct mo_graph *g = it->graph;
-    if (n_inputs != g->n_inputs)
-        return mo_fail(it->err, MOIRE_EINVAL, "%d inputs given, the model has %d", n_inputs, g->n_inputs);
     for (int i = 0; i < g->n_tensors; i++)
         if (g->tensors[i]->data) it->value[i] = mo_tensor_value(g->tensors[i]);
-    for (int i = 0; i < n_inputs; i++) {
-        int rc = bind_input(it, i, &inputs[i]);
-        if (rc) return rc;
-    }
+}
+
+static void count_uses(struct interpreter *it) {
+    const struct mo_graph *g = it->graph;
     for (int i = 0; i < g->n_nodes; i++)
         for (int k = 0; k < g->nodes[i]->n_in; k++)
             if (!g->nodes[i]->dead && g->nodes[i]->in[k] >= 0) it->uses[g->nodes[i]->in[k]]++;
     for (int i = 0; i < g->n_outputs; i++)
         it->uses[g->outputs[i]]++;
+}
+
+static int bind(struct interpreter *it, const moire_tensor *inputs, int n_inputs) {
+    const struct mo_graph *g = it->graph;
+    if (n_inputs != g->n_inputs)
+        return mo_fail(it->err, MOIRE_EINVAL, "%d inputs given, the model has %d", n_inputs, g->n_inputs);
+    bind_constants(it);
+    for (int i = 0; i < n_inputs; i++) {
+        int rc = bind_input(it, i, &inputs[i]);
+        if (rc) return rc;
+    }
     return MOIRE_OK;
 }
 
@@ -101,6 +111,30 @@ static void drop(struct interpreter *it, int id) {
     it->owned[id] = false;
 }
 
+static int compute_outputs(struct interpreter *it, const struct mo_op_ctx *ctx) {
+    const struct mo_node *node = ctx->node;
+    int rc = mo_op_infer(ctx);
+    if (rc == MO_NEED_DATA) return mo_op_fail(ctx, MOIRE_EUNSUPPORTED, "the shape cannot be inferred");
+    for (int k = 0; k < node->n_out && !rc; k++)
+        if (node->out[k] >= 0) rc = allocate_output(it, node, k, &ctx->out[k]);
+    return rc ? rc : node->op->run(ctx);
+}
+
+/* Of an operator that allocates what it makes. */
+static int make_outputs(struct interpreter *it, const struct mo_op_ctx *ctx) {
+    const struct mo_node *node = ctx->node;
+    int rc = node->op->run(ctx);
+    for (int k = 0; k < node->n_out; k++) {
+        if (node->out[k] < 0) {
+            mo_free(ctx->env, ctx->out[k].data);
+            continue;
+        }
+        it->value[node->out[k]] = ctx->out[k];
+        it->owned[node->out[k]] = true;
+    }
+    return rc;
+}
+
 static int run_node(struct interpreter *it, const struct mo_node *node) {
     struct mo_value *in = it->io, *out = it->io + node->n_in + SPARE;
     memset(it->io, 0, (size_t)(node->n_in + node->n_out + 2 * SPARE) * sizeof *it->io);
@@ -112,12 +146,9 @@ static int run_node(struct interpreter *it, const struct mo_node *node) {
                             .n_out = node->n_out,
                             .in = in,
                             .out = out,
-                            .err = it->err};
-    int rc = mo_op_infer(&ctx);
-    if (rc == MO_NEED_DATA) return mo_op_fail(&ctx, MOIRE_EUNSUPPORTED, "the shape cannot be inferred");
-    for (int k = 0; k < node->n_out && !rc; k++)
-        if (node->out[k] >= 0) rc = allocate_output(it, node, k, &out[k]);
-    if (!rc) rc = node->op->run(&ctx);
+                            .err = it->err,
+                            .host = it->host};
+    int rc = node->op->flags & MO_OP_MAKES ? make_outputs(it, &ctx) : compute_outputs(it, &ctx);
     if (it->watch && !rc) rc = it->watch->made(it->watch->ctx, &ctx);
     for (int k = 0; k < node->n_in; k++)
         drop(it, node->in[k]);
@@ -147,16 +178,38 @@ int mo_interpret(const struct mo_graph *graph, const moire_tensor *inputs, int n
     return mo_interpret_watched(graph, inputs, n_inputs, NULL, outputs, err);
 }
 
+/* After the inputs are bound. */
+static int run_bound(struct interpreter *it, struct mo_value *outputs) {
+    const struct mo_graph *graph = it->graph;
+    int rc = MOIRE_OK;
+    count_uses(it);
+    for (int i = 0; i < graph->n_nodes && !rc; i++)
+        if (!graph->nodes[i]->dead) rc = run_node(it, graph->nodes[i]);
+    return rc ? rc : move_outputs(it, outputs);
+}
+
 int mo_interpret_watched(const struct mo_graph *graph, const moire_tensor *inputs, int n_inputs,
                          const struct mo_interpret_watch *watch, struct mo_value *outputs, moire_error *err) {
     struct interpreter it = {.graph = graph, .watch = watch, .err = err};
     memset(outputs, 0, (size_t)graph->n_outputs * sizeof *outputs);
     int rc = allocate(&it) ? bind(&it, inputs, n_inputs) : mo_fail(err, MOIRE_ENOMEM, "out of memory");
-    for (int i = 0; i < graph->n_nodes && !rc; i++)
-        if (!graph->nodes[i]->dead) rc = run_node(&it, graph->nodes[i]);
-    if (!rc) rc = move_outputs(&it, outputs);
+    if (!rc) rc = run_bound(&it, outputs);
     release(&it);
     if (rc) mo_interpret_free(graph->env, outputs, graph->n_outputs);
+    return rc;
+}
+
+int mo_interpret_body(const struct mo_graph *body, const struct mo_value *inputs,
+                      const struct mo_body_host *host, struct mo_value *outputs, moire_error *err) {
+    struct interpreter it = {.graph = body, .host = host, .err = err};
+    memset(outputs, 0, (size_t)body->n_outputs * sizeof *outputs);
+    int rc = allocate(&it) ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "out of memory");
+    if (!rc) bind_constants(&it);
+    for (int i = 0; i < body->n_inputs && !rc; i++)
+        it.value[body->inputs[i]] = inputs[i];
+    if (!rc) rc = run_bound(&it, outputs);
+    release(&it);
+    if (rc) mo_interpret_free(body->env, outputs, body->n_outputs);
     return rc;
 }
 

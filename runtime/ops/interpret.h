@@ -19,5 +19,9 @@ struct mo_interpret_watch {
 };
 int mo_interpret_watched(const struct mo_graph *graph, const moire_tensor *inputs, int n_inputs,
                          const struct mo_interpret_watch *watch, struct mo_value *outputs, moire_error *err);
+/* A body, with a value for every input as operators see it; their types and shapes are the caller's to know.
+ */
+int mo_interpret_body(const struct mo_graph *body, const struct mo_value *inputs,
+                      const struct mo_body_host *host, struct mo_value *outputs, moire_error *err);
 void mo_interpret_free(const struct mo_env *env, struct mo_value *outputs, int n);
 #endif

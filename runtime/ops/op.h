@@ -14,6 +14,8 @@
 
 enum { MO_NEED_DATA = 1 };
 
+struct mo_body_host; /* runtime/ops/body.h */
+
 struct mo_op_ctx {
     const struct mo_node *node; /* attributes, opset, fuse */
     const struct mo_env *env;   /* for scratch memory: mo_alloc / mo_free */
@@ -21,6 +23,7 @@ struct mo_op_ctx {
     const struct mo_value *in; /* dtype MOIRE_NONE: absent */
     struct mo_value *out;      /* infer fills dtype and shape; run fills the contents of out[i].data */
     moire_error *err;
+    const struct mo_body_host *host; /* what runs bodies; NULL: the references do */
 };
 
 /* Operands as ONNX declares them.  The first min_in inputs and min_out outputs are required, the others may
@@ -43,6 +46,11 @@ enum {
     MO_OP_POINTWISE = 1, /* one input, same shape out, element by element: may run in any layout */
     MO_OP_VIEW = 2,      /* output is the input's bytes under another shape */
     MO_OP_RANDOM = 4,    /* never folded */
+    /* Output shapes are known only when all is computed: `infer` answers MO_NEED_DATA, and `run` fills type,
+     * shape and contents of every output, in memory of mo_alloc() that is the caller's, also when it fails.
+     * Callers that have outputs call mo_run_made() (runtime/ops/body.h). */
+    MO_OP_MAKES = 16,
+    MO_OP_BODIES = 8, /* has graphs in attributes: codegen/bodies.h infers its shapes */
 };
 
 /* Row for a name and domain, or NULL. */

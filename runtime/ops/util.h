@@ -37,7 +37,9 @@
     X(quantize)                                                                                              \
     X(qconv)                                                                                                 \
     X(qmean)                                                                                                 \
-    X(linalg)
+    X(linalg)                                                                                                \
+    X(control)                                                                                               \
+    X(scan_op)
 #define MO_OP_EXTERN(file) extern const struct mo_op mo_ops_##file[];
 MO_OP_FAMILIES(MO_OP_EXTERN)
 #undef MO_OP_EXTERN

@@ -26,6 +26,23 @@ static int allocate_output(struct mo_instance *instance, const struct mo_node *n
     return MOIRE_OK;
 }
 
+/* An operator that allocates what it makes. */
+static int make_outputs(struct mo_instance *instance, const struct mo_op_ctx *ctx) {
+    const struct mo_node *node = ctx->node;
+    int rc = node->op->run(ctx);
+    for (int i = 0; i < node->n_out; i++) {
+        const int id = node->out[i];
+        if (id < 0 || rc) {
+            mo_free(instance->env, ctx->out[i].data);
+            continue;
+        }
+        if (instance->owned[id]) mo_free(instance->env, instance->owned[id]);
+        instance->owned[id] = ctx->out[i].data;
+        instance->value[id] = ctx->out[i];
+    }
+    return rc;
+}
+
 int mo_dynamic_run(struct mo_instance *instance, const struct mo_step *step) {
     const struct mo_node *node = step->node;
     struct mo_op_ctx ctx = mo_instance_operands(instance, node);
@@ -34,6 +51,7 @@ int mo_dynamic_run(struct mo_instance *instance, const struct mo_step *step) {
         if (node->in[i] >= 0) in[i] = instance->value[node->in[i]];
     for (int i = 0; i < node->n_out; i++)
         out[i] = (struct mo_value){.shape.rank = -1};
+    if (node->op->flags & MO_OP_MAKES) return make_outputs(instance, &ctx);
     int rc = mo_op_infer(&ctx);
     if (rc > 0)
         return mo_fail(&instance->err, MOIRE_EFAILED, "node '%s' (%s): its output shape stays unknown",

@@ -8,7 +8,7 @@
 #include "runtime/plan/image.h"
 #include "variants/packed.h"
 
-enum { ELIDED_BYTES = 128 << 10, MOST_CORE_COUNTS = 1024 };
+enum { ELIDED_BYTES = 128 << 10, MOST_CORE_COUNTS = 1024, MOST_DEPTH = 64 };
 
 struct reader {
     const char *at, *end;
@@ -16,6 +16,7 @@ struct reader {
     int64_t data_bytes;
     struct mo_graph *g;
     int64_t elided_bytes; /* of the largest elided tensor */
+    int depth;            /* of bodies within bodies */
     bool bad, no_memory;
 };
 
@@ -142,6 +143,29 @@ static void get_list(struct reader *r, struct mo_attr *a) {
     a->ints = ints, a->floats = floats, a->strings = strings;
 }
 
+static bool *get_body(struct reader *r);
+
+/* The graph in an attribute, into memory of the graph around it. */
+static struct mo_graph *get_attr_graph(struct reader *r) {
+    struct reader inner = *r;
+    inner.g = r->depth < MOST_DEPTH ? mo_graph_add_body(r->g) : NULL;
+    inner.depth++;
+    inner.elided_bytes = -1;
+    if (!inner.g) {
+        r->bad = true;
+        return NULL;
+    }
+    (void)get_body(&inner);
+    /* bodies hold all that they read */
+    inner.bad = inner.bad || inner.elided_bytes >= 0 || inner.g->n_captured > inner.g->n_inputs;
+    if (!inner.bad) mo_graph_index(inner.g);
+    if (!inner.bad && mo_graph_check(inner.g, NULL)) inner.bad = true;
+    r->at = inner.at;
+    r->bad = inner.bad;
+    r->no_memory = inner.no_memory;
+    return inner.g;
+}
+
 static void get_attr(struct reader *r, struct mo_node *node) {
     bool elided;
     const char *name = get_text(r);
@@ -161,6 +185,7 @@ static void get_attr(struct reader *r, struct mo_node *node) {
     a->tensor.data = get_data(r, count * (int64_t)mo_dtype_bytes(a->tensor.dtype), &elided);
     a->n = get_count(r, sizeof(float));
     get_list(r, a);
+    if (get_between(r, 0, 1)) a->graph = get_attr_graph(r);
 }
 
 static void get_node(struct reader *r) {
@@ -223,7 +248,8 @@ static void fill_elided(struct reader *r, const bool *elided) {
         if (elided[i]) g->tensors[i]->data = nothing;
 }
 
-static void get_graph(struct reader *r) {
+/* A graph but for what belongs to a whole model; which tensors are elided. */
+static bool *get_body(struct reader *r) {
     struct mo_graph *g = r->g;
     g->name = get_text(r);
     g->opset = (int)get_between(r, 0, INT32_MAX);
@@ -240,6 +266,13 @@ static void get_graph(struct reader *r) {
         get_node(r);
     g->inputs = get_ports(r, &g->n_inputs);
     g->outputs = get_ports(r, &g->n_outputs);
+    g->n_captured = get_count(r, 1);
+    return elided;
+}
+
+static void get_graph(struct reader *r) {
+    struct mo_graph *g = r->g;
+    bool *elided = get_body(r);
     g->n_meta = get_count(r, 2 * sizeof(int64_t));
     g->meta_key = room(r, (size_t)g->n_meta, sizeof *g->meta_key);
     g->meta_value = room(r, (size_t)g->n_meta, sizeof *g->meta_value);

@@ -124,6 +124,8 @@ static void put_tensor(struct writer *w, const struct mo_graph *g, const struct 
     put_data(w, wanted ? t->data : NULL, mo_tensor_bytes(t), elided && t->dtype != MOIRE_STRING);
 }
 
+static void put_body(struct writer *w, const struct mo_graph *g);
+
 static void put_attr(struct writer *w, const struct mo_attr *a) {
     put_text(w, a->name);
     put_int(w, a->type);
@@ -142,6 +144,8 @@ static void put_attr(struct writer *w, const struct mo_attr *a) {
         if (a->type == MO_ATTR_FLOATS) put_float(w, a->floats[i]);
         if (a->type == MO_ATTR_STRINGS) put_text(w, a->strings[i]);
     }
+    put_int(w, a->graph != NULL);
+    if (a->graph) put_body(w, a->graph);
 }
 
 static void put_node(struct writer *w, const struct mo_node *node) {
@@ -162,7 +166,7 @@ static void put_node(struct writer *w, const struct mo_node *node) {
         put_attr(w, &node->attrs[i]);
 }
 
-static void put_graph(struct writer *w, const struct mo_graph *g) {
+static void put_body(struct writer *w, const struct mo_graph *g) {
     put_text(w, g->name);
     put_int(w, g->opset);
     put_int(w, g->exact);
@@ -177,6 +181,11 @@ static void put_graph(struct writer *w, const struct mo_graph *g) {
         put_node(w, g->nodes[i]);
     put_ids(w, g->inputs, g->n_inputs);
     put_ids(w, g->outputs, g->n_outputs);
+    put_int(w, g->n_captured);
+}
+
+static void put_graph(struct writer *w, const struct mo_graph *g) {
+    put_body(w, g);
     put_int(w, g->n_meta);
     for (int i = 0; i < g->n_meta; i++) {
         put_text(w, g->meta_key[i]);

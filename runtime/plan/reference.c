@@ -5,6 +5,7 @@
  * copy stands in: gathered before the operator runs, scattered after.  Slow and always right: the seam that
  * lets any operator stand anywhere in a graph.  One worker at a time. */
 #include <string.h>
+#include "runtime/ops/body.h"
 #include "runtime/plan/plan_impl.h"
 #include "variants/matrix/matrix.h"
 
@@ -101,7 +102,7 @@ int mo_reference_run(struct mo_instance *instance, const struct mo_step *step) {
     const struct mo_node *node = step->node;
     struct mo_op_ctx ctx = mo_instance_operands(instance, node);
     int rc = gather_io(instance, node);
-    if (!rc) rc = node->op->run(&ctx);
+    if (!rc) rc = mo_run_made(&ctx);
     for (int i = 0; i < node->n_in + node->n_out; i++) {
         void **temp = &instance->temp[slot_of(node, i)];
         int id = i < node->n_in ? node->in[i] : node->out[i - node->n_in];

@@ -222,6 +222,10 @@ void ob_ints(struct ob *b, const char *name, const char *values) {
     memcpy(a->ints, list, a->n_ints * sizeof *a->ints);
 }
 
+void ob_body(struct ob *b, const char *name, struct ob *body) {
+    ob_attr(b, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH)->g = &body->graph;
+}
+
 uint8_t *ob_pack(struct ob *b, size_t *n) {
     *n = onnx__model_proto__get_packed_size(&b->model);
     uint8_t *bytes = ob_alloc(b, *n + 1);

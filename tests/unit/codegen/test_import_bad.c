@@ -397,7 +397,7 @@ static const struct bad_case {
     {"unknown domain", unknown_domain, MOIRE_EUNSUPPORTED, "com.example"},
     {"no operator type", no_op_type, MOIRE_EFORMAT, "no operator type"},
     {"domain of the passes", domain_of_the_passes, MOIRE_EUNSUPPORTED, "domain 'moire'"},
-    {"control flow", control_flow, MOIRE_EUNSUPPORTED, "(If)"},
+    {"control flow", control_flow, MOIRE_EFORMAT, "node 0 't' (If): takes one input"},
     {"dangling input", dangling_input, MOIRE_EFORMAT, "'nowhere'"},
     {"required input absent", required_input_absent, MOIRE_EFORMAT, "input 0 is required"},
     {"too few inputs", too_few_inputs, MOIRE_EFORMAT, "1 inputs"},

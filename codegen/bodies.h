@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * bodies.h - inference of the bodies of If, Loop and Scan, within that of the graph around them. */
+#ifndef MO_BODIES_H
+#define MO_BODIES_H
+#include "runtime/graph/graph.h"
+
+/* What folding may still take, for a graph and its bodies together. */
+struct mo_fold_budget {
+    int64_t steps, bytes;
+};
+
+/* Types and shapes of all tensors of the bodies and of the node's outputs; what cannot be known is dynamic.
+ * The node's inputs have theirs. */
+int mo_infer_bodies(struct mo_graph *g, struct mo_node *node, struct mo_fold_budget *budget,
+                    moire_error *err);
+/* infer.c: of one graph. */
+int mo_infer_within(struct mo_graph *g, struct mo_fold_budget *budget, moire_error *err);
+#endif
