@@ -14,9 +14,16 @@ static const struct {
     const char *op;
     enum kind kind;
 } rows[] = {
-    {"MaxPool", WINDOW}, {"AveragePool", WINDOW}, {"LpPool", WINDOW},
-    {"LRN", ACROSS},     {"DFT", TRANSFORM},      {"STFT", TRANSFORM},
-    {"Det", MATRIX},     {"RoiAlign", UNBOUNDED}, {"NonMaxSuppression", BOXES},
+    {"MaxPool", WINDOW},
+    {"AveragePool", WINDOW},
+    {"LpPool", WINDOW},
+    {"LRN", ACROSS},
+    {"DFT", TRANSFORM},
+    {"STFT", TRANSFORM},
+    {"Det", MATRIX},
+    {"RoiAlign", UNBOUNDED},
+    {"NonMaxSuppression", BOXES},
+    {"TfIdfVectorizer", UNBOUNDED},
 };
 
 static int64_t longest(const struct mo_tensor *t) {

@@ -20,6 +20,7 @@ enum { SPARE = 16 }; /* absent operands after the last, so that an operator may 
 struct operands {
     struct mo_value *in, *out;
     struct mo_fold_budget *left; /* that folding may still take */
+    bool unsorted;               /* nodes were added */
 };
 
 static bool make_operands(struct mo_region *tmp, int n_in, int n_out, struct operands *ops) {
@@ -196,6 +197,8 @@ static bool is_small_weights(const struct mo_graph *g, const struct mo_node *nod
 
 static int visit(struct mo_graph *g, struct mo_node *node, struct operands *ops, moire_error *err) {
     if (node->op->flags & MO_OP_BODIES) return mo_infer_bodies(g, node, ops->left, err);
+    int aligned = mo_align_broadcast(g, node, &ops->unsorted, err);
+    if (aligned) return aligned;
     if (reads_dynamic(g, node)) {
         make_dynamic(g, node);
         return MOIRE_OK;
@@ -239,7 +242,7 @@ static int visit_all(struct mo_graph *g, struct mo_region *tmp, struct mo_fold_b
         return mo_fail(err, MOIRE_ENOMEM, "out of memory inferring shapes");
     for (int i = 0; !rc && i < g->n_nodes; i++)
         if (!g->nodes[i]->dead) rc = visit(g, g->nodes[i], &ops, err);
-    return rc;
+    return rc || !ops.unsorted ? rc : mo_graph_sort(g, err);
 }
 
 int mo_infer_within(struct mo_graph *g, struct mo_fold_budget *budget, moire_error *err) {

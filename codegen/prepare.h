@@ -9,6 +9,9 @@
 /* bind_shapes.c: gives every graph input a static shape from options, symbols and the default batch. */
 int mo_bind_shapes(struct mo_graph *g, const struct mo_symbols *symbols,
                    const struct mo_frontend_options *options, moire_error *err);
+/* old_broadcast.c: operands of a node that met by an attribute before opset 7 meet as today.  Their shapes
+ * are known, or it is MOIRE_EUNSUPPORTED.  *added: the graph has another node, at its end. */
+int mo_align_broadcast(struct mo_graph *g, struct mo_node *node, bool *added, moire_error *err);
 /* half.c: graphs whose products read float16 or bfloat16 compute in float32; g->n_halves counts constants. */
 int mo_widen_halves(struct mo_graph *g, moire_error *err);
 /* fold_work.c: steps that computing a node takes, from above, where they are more than a few an element; else

@@ -11,7 +11,8 @@
 #include "runtime/graph/graph.h"
 
 /* Versions of the default domain that are read.  Each operator's row says from which version on it is known;
- * what changed for many at once in version 7 (broadcasting by attribute) is refused by the importer. */
+ * what changed for many at once in version 7 (broadcasting by attribute) is settled by
+ * codegen/old_broadcast.c. */
 enum { MO_OPSET_MIN = 1, MO_OPSET_BROADCAST = 7, MO_OPSET_MAX = 28 };
 
 /* Name of a symbolic dimension ("N", "seq") of a graph input, NULL where the dimension has none. */

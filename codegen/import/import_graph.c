@@ -229,10 +229,6 @@ static int find_operator(struct mo_import *im, struct mo_node *node, size_t inde
                  op->min_opset, node->opset);
         return mo_import_node_fail(im, index, p, MOIRE_EUNSUPPORTED, problem, NULL);
     }
-    if (!*node->domain && version < MO_OPSET_BROADCAST && mo_attr_int(node, "broadcast", 0))
-        return mo_import_node_fail(
-            im, index, p, MOIRE_EUNSUPPORTED,
-            "broadcasting by attribute (before opset 7) is not supported; convert the model", NULL);
     return MOIRE_OK;
 }
 

@@ -39,6 +39,9 @@ static const char *const ints[] = {
     "keepdims",
     "largest",
     "layout",
+    "max_gram_length",
+    "max_skip_count",
+    "min_gram_length",
     "linear_before_reset",
     "noop_with_empty_axes",
     "num_groups",
@@ -79,6 +82,7 @@ static const char *const floats[] = {
     "bias",
     "clip",
     "cubic_coeff_a",
+    "decay_factor",
     "epsilon",
     "extrapolation_value",
     "gamma",
@@ -88,6 +92,8 @@ static const char *const floats[] = {
     "max",
     "min",
     "momentum",
+    "norm_coefficient",
+    "norm_coefficient_post",
     "q_scale",
     "scale",
     "scores_scale",
@@ -104,7 +110,10 @@ static const char *const strings[] = {
     "mode",        "nearest_mode", "padding_mode",
     "reduction",   NULL,
 };
-static const char *const int_lists[] = {"directions",
+static const char *const int_lists[] = {"ngram_counts",
+                                        "ngram_indexes",
+                                        "pool_int64s",
+                                        "directions",
                                         "scan_input_axes",
                                         "scan_input_directions",
                                         "scan_output_axes",
@@ -123,7 +132,7 @@ static const char *const int_lists[] = {"directions",
                                         "x_scale",
                                         "y_scale",
                                         NULL};
-static const char *const float_lists[] = {"activation_alpha", "activation_beta", "scales", NULL};
+static const char *const float_lists[] = {"activation_alpha", "activation_beta", "scales", "weights", NULL};
 static const char *const string_lists[] = {"activations", NULL};
 static const char *const graphs[] = {"body", "else_branch", "then_branch", NULL};
 

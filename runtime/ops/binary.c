@@ -176,11 +176,11 @@ static const struct formula *formula_of(const struct mo_op_ctx *ctx) {
 
 /* --- shapes --- */
 
-/* Before opset 7 a smaller second operand had to be aligned by attributes; only plain numpy cases run. */
+/* What attributes said of it before opset 7 is settled before (codegen/old_broadcast.c). */
 static int common_shape(const struct mo_op_ctx *ctx, struct mo_shape *out) {
     *out = ctx->in[0].shape;
-    if (mo_attr_find(ctx->node, "axis") && mo_attr_int(ctx->node, "broadcast", 0))
-        return mo_op_fail(ctx, MOIRE_EUNSUPPORTED, "broadcast with axis (before opset 7) is not supported");
+    if (ctx->node->opset >= 7 && mo_attr_int(ctx->node, "broadcast", 0))
+        return mo_op_fail(ctx, MOIRE_EUNSUPPORTED, "the attribute broadcast is of opsets before 7");
     for (int i = 1; i < ctx->n_in; i++) {
         char a[120], b[120];
         if (mo_given(ctx, i) && !mo_broadcast(out, &ctx->in[i].shape, out))
@@ -336,7 +336,7 @@ const struct mo_op mo_ops_binary[] = {
     {"Mul", "", 1, 2, 2, 1, 1, infer_arithmetic, run_binary, 0},
     {"Div", "", 1, 2, 2, 1, 1, infer_arithmetic, run_binary, 0},
     {"Pow", "", 1, 2, 2, 1, 1, infer_pow, run_binary, 0},
-    {"PRelu", "", 7, 2, 2, 1, 1, infer_prelu, run_binary, 0},
+    {"PRelu", "", 1, 2, 2, 1, 1, infer_prelu, run_binary, 0},
     {"Mod", "", 10, 2, 2, 1, 1, infer_mod, run_binary, 0},
     {"Min", "", 1, 1, -1, 1, 1, infer_arithmetic, run_variadic, 0},
     {"Max", "", 1, 1, -1, 1, 1, infer_arithmetic, run_variadic, 0},

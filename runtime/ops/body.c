@@ -24,7 +24,7 @@ int mo_value_copy(const struct mo_op_ctx *ctx, const struct mo_value *from, stru
     *to = *from;
     int rc = mo_value_allocate(ctx, to);
     const int64_t bytes = rc ? 0 : mo_value_bytes(from);
-    if (bytes) memcpy(to->data, from->data, (size_t)bytes);
+    if (bytes > 0 && to->data) memcpy(to->data, from->data, (size_t)bytes);
     return rc;
 }
 

@@ -2,7 +2,7 @@
  * body.h - running the bodies of control flow, and values that an operator allocates itself.
  *
  * An operator of control flow calls mo_body_run() and does not know by what means: a host runs the body's
- * plan (runtime/plan/bodies.c), and without one the references do.  Every run is counted, those of nested
+ * plan, and without one the references do.  Every run is counted, those of nested
  * bodies too, so that no model keeps a core for ever: the limit loop_trips. */
 #ifndef MO_BODY_H
 #define MO_BODY_H

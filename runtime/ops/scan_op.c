@@ -21,6 +21,11 @@ struct scan {
     bool owns_state;
 };
 
+static int no_memory(const struct mo_op_ctx *ctx) {
+    mo_op_fail(ctx, MOIRE_ENOMEM, "out of memory");
+    return MOIRE_ENOMEM;
+}
+
 static int infer_later(const struct mo_op_ctx *ctx) {
     (void)ctx;
     return MO_NEED_DATA;
@@ -60,7 +65,7 @@ static int read_directions(struct scan *s) {
     const bool old = ctx->node->opset < 9;
     const size_t n = (size_t)(s->n_in + s->n_out) + 1;
     s->in_axis = mo_alloc(ctx->env, 4 * n * sizeof *s->in_axis);
-    if (!s->in_axis) return mo_op_fail(ctx, MOIRE_ENOMEM, "out of memory");
+    if (!s->in_axis) return no_memory(ctx);
     s->in_back = s->in_axis + n, s->out_axis = s->in_back + n, s->out_back = s->out_axis + n;
     if (old) return read_numbers(ctx, "directions", s->in_back, s->n_in);
     int rc = read_numbers(ctx, "scan_input_axes", s->in_axis, s->n_in);
@@ -76,7 +81,7 @@ static int begin(struct scan *s) {
     s->in = mo_alloc(env, n_in * sizeof *s->in);
     s->out = mo_alloc(env, n_out * sizeof *s->out);
     s->made = mo_alloc(env, n_out * sizeof *s->made);
-    if (!s->given || !s->in || !s->out || !s->made) return mo_op_fail(s->ctx, MOIRE_ENOMEM, "out of memory");
+    if (!s->given || !s->in || !s->out || !s->made) return no_memory(s->ctx);
     return read_directions(s);
 }
 
@@ -229,7 +234,7 @@ static int scan_batch(struct scan *s) {
     const struct mo_op_ctx *ctx = s->ctx;
     struct mo_stack *stacks = mo_alloc(ctx->env, ((size_t)ctx->n_out + 1) * sizeof *stacks);
     const int64_t batch = ctx->in[0].shape.rank > 0 ? ctx->in[0].shape.d[0] : 0;
-    int rc = stacks ? MOIRE_OK : mo_op_fail(ctx, MOIRE_ENOMEM, "out of memory");
+    int rc = stacks ? MOIRE_OK : no_memory(ctx);
     if (!rc && batch < 1) rc = mo_op_fail(ctx, MOIRE_ESHAPE, "a batch of none is not supported");
     for (int64_t b = 0; b < batch && !rc; b++) {
         for (int i = 0; i < s->n_state + s->n_in && !rc; i++)

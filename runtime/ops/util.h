@@ -39,7 +39,9 @@
     X(qmean)                                                                                                 \
     X(linalg)                                                                                                \
     X(control)                                                                                               \
-    X(scan_op)
+    X(scan_op)                                                                                               \
+    X(tfidf)                                                                                                 \
+    X(training)
 #define MO_OP_EXTERN(file) extern const struct mo_op mo_ops_##file[];
 MO_OP_FAMILIES(MO_OP_EXTERN)
 #undef MO_OP_EXTERN

