@@ -271,6 +271,25 @@ static int infer_scan(struct mo_graph *g, struct mo_node *node, struct mo_fold_b
     return MOIRE_OK;
 }
 
+/* --- SequenceMap ---------------------------------------------------------------------------------------- */
+
+/* Elements of a sequence may have any shape. */
+static int infer_map(struct mo_graph *g, struct mo_node *node, struct mo_fold_budget *budget,
+                     moire_error *err) {
+    struct mo_graph *body = mo_node_body(node, "body");
+    for (int i = 0; i < own_inputs(node, body); i++) {
+        const struct mo_tensor *from = g->tensors[node->in[i]];
+        if (is_known(from) && from->dtype != MO_BUNDLE)
+            give_tensor(body, i, from);
+        else
+            give(body, i, MOIRE_NONE, NULL);
+    }
+    give_captured(g, node, body);
+    for (int k = 0; k < node->n_out; k++)
+        set_output(g, node->out[k], MO_BUNDLE, NULL);
+    return mo_infer_within(body, budget, err);
+}
+
 int mo_infer_bodies(struct mo_graph *g, struct mo_node *node, struct mo_fold_budget *budget,
                     moire_error *err) {
     int rc = MOIRE_OK;
@@ -278,6 +297,8 @@ int mo_infer_bodies(struct mo_graph *g, struct mo_node *node, struct mo_fold_bud
         rc = infer_if(g, node, budget, err);
     else if (is_op(node, "Loop"))
         rc = infer_loop(g, node, budget, err);
+    else if (is_op(node, "SequenceMap"))
+        rc = infer_map(g, node, budget, err);
     else
         rc = infer_scan(g, node, budget, err);
     return rc ? mo_fail_context(err, rc, "node '%.64s' (%.40s)", node->name, node->op_type) : MOIRE_OK;

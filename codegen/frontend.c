@@ -73,7 +73,13 @@ int mo_unpack_model(const struct mo_env *env, struct mo_region *region, const vo
 static int import_bound(const struct mo_env *env, struct mo_graph *g, struct mo_region *tmp,
                         const Onnx__ModelProto *model, const char *folder,
                         const struct mo_frontend_options *options, moire_error *err) {
-    struct mo_import im = {.env = env, .graph = g, .tmp = tmp, .model = model, .folder = folder, .err = err};
+    struct mo_import im = {.env = env,
+                           .graph = g,
+                           .tmp = tmp,
+                           .model = model,
+                           .folder = folder,
+                           .bundles = options->bundles,
+                           .err = err};
     int rc = mo_import_model(&im);
     if (!rc && options->share) rc = mo_imported_share(options->share, g, im.symbols, err);
     if (!rc && !options->only_import) rc = mo_bind_shapes(g, im.symbols, options, err);

@@ -28,6 +28,7 @@ struct mo_import {
     struct mo_region *tmp;  /* lives until the import ends */
     struct mo_names *names; /* tensor name -> id */
     const Onnx__ModelProto *model;
+    bool bundles;               /* inputs and outputs of the model may be sequences and optionals */
     const char *folder;         /* where external data lies; NULL: refuse it */
     struct mo_symbols *symbols; /* one for each graph input; in `tmp` */
     moire_error *err;

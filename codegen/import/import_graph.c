@@ -110,6 +110,11 @@ static int read_shape(const struct mo_import *im, const Onnx__TensorShapeProto *
     return MOIRE_OK;
 }
 
+static bool is_bundle(const Onnx__TypeProto *type) {
+    return type && (type->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE ||
+                    type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE);
+}
+
 static int read_input(struct mo_import *im, const Onnx__ValueInfoProto *info) {
     char what[200];
     snprintf(what, sizeof what, "input '%.100s'", text(info->name));
@@ -119,10 +124,12 @@ static int read_input(struct mo_import *im, const Onnx__ValueInfoProto *info) {
     moire_dtype dtype = dense ? (moire_dtype)info->type->tensor_type->elem_type : MOIRE_NONE;
     if (!mo_dtype_bytes(dtype)) dtype = MOIRE_STRING; /* refused when read, or at the end */
     if (im->around && !dense) dtype = MOIRE_NONE;     /* of a body: that of what it is given */
+    const bool bundle = !im->around && im->bundles && is_bundle(info->type);
     struct mo_shape shape;
     int rc = read_shape(im, dense ? info->type->tensor_type->shape : NULL, what, &shape,
                         &im->symbols[im->graph->n_inputs]);
     if (rc) return rc;
+    if (bundle) dtype = MO_BUNDLE, shape = (struct mo_shape){.rank = 1, .d = {-1}};
     struct mo_tensor *t = mo_graph_add_tensor(im->graph, info->name, dtype, &shape);
     if (!t) return out_of_memory(im);
     t->is_input = true;
@@ -161,6 +168,7 @@ static void read_declared_types(struct mo_import *im, Onnx__ValueInfoProto **inf
         const Onnx__ValueInfoProto *info = infos[i];
         int id = info->name ? mo_names_find(im->names, info->name) : -1;
         if (id < 0 || im->graph->tensors[id]->dtype != MOIRE_NONE) continue;
+        if (is_bundle(info->type)) im->graph->tensors[id]->dtype = MO_BUNDLE;
         if (info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE &&
             info->type->tensor_type && mo_dtype_bytes((moire_dtype)info->type->tensor_type->elem_type))
             im->graph->tensors[id]->dtype = (moire_dtype)info->type->tensor_type->elem_type;
@@ -342,6 +350,11 @@ static int read_outputs(struct mo_import *im, const Onnx__GraphProto *graph) {
                            name);
         if (im->graph->tensors[id]->dtype == MOIRE_STRING)
             return mo_fail(im->err, MOIRE_EUNSUPPORTED, "graph output '%.100s' is a string tensor", name);
+        if (im->graph->tensors[id]->dtype == MO_BUNDLE && !im->bundles && !im->around)
+            return mo_fail(im->err, MOIRE_EUNSUPPORTED,
+                           "graph output '%.100s' is a sequence or an optional; end the model with tensors "
+                           "(ConcatFromSequence, OptionalGetElement)",
+                           name);
         im->graph->tensors[id]->is_output = true;
         im->graph->outputs[im->graph->n_outputs++] = id;
     }

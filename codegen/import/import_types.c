@@ -39,6 +39,7 @@ static const char *const ints[] = {
     "keepdims",
     "largest",
     "layout",
+    "new_axis",
     "max_gram_length",
     "max_skip_count",
     "min_gram_length",

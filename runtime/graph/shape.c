@@ -38,11 +38,14 @@ static const struct {
     size_t bytes;
     const char *name;
 } types[] = {
-    {MOIRE_F32, 4, "float32"}, {MOIRE_U8, 1, "uint8"},      {MOIRE_I8, 1, "int8"},
-    {MOIRE_U16, 2, "uint16"},  {MOIRE_I16, 2, "int16"},     {MOIRE_I32, 4, "int32"},
-    {MOIRE_I64, 8, "int64"},   {MOIRE_STRING, 0, "string"}, {MOIRE_BOOL, 1, "bool"},
-    {MOIRE_F16, 2, "float16"}, {MOIRE_F64, 8, "float64"},   {MOIRE_U32, 4, "uint32"},
-    {MOIRE_U64, 8, "uint64"},  {MOIRE_BF16, 2, "bfloat16"}, {MOIRE_NONE, 0, "none"},
+    {MOIRE_F32, 4, "float32"}, {MOIRE_U8, 1, "uint8"},
+    {MOIRE_I8, 1, "int8"},     {MOIRE_U16, 2, "uint16"},
+    {MOIRE_I16, 2, "int16"},   {MOIRE_I32, 4, "int32"},
+    {MOIRE_I64, 8, "int64"},   {MOIRE_STRING, 0, "string"},
+    {MOIRE_BOOL, 1, "bool"},   {MOIRE_F16, 2, "float16"},
+    {MOIRE_F64, 8, "float64"}, {MOIRE_U32, 4, "uint32"},
+    {MOIRE_U64, 8, "uint64"},  {MOIRE_BF16, 2, "bfloat16"},
+    {MOIRE_NONE, 0, "none"},   {MO_BUNDLE, 1, "sequence or optional"},
 };
 
 size_t mo_dtype_bytes(moire_dtype dtype) {

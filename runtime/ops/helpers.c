@@ -28,6 +28,8 @@ int mo_op_infer(const struct mo_op_ctx *ctx) {
     for (int i = 0; i < ctx->n_in; i++) {
         if (ctx->in[i].dtype == MOIRE_NONE && (i < op->min_in || op->max_in < 0))
             return mo_op_fail(ctx, MOIRE_EINVAL, "input %d is required", i);
+        if (ctx->in[i].dtype == MO_BUNDLE && !(op->flags & (MO_OP_BUNDLES | MO_OP_MAKES)))
+            return mo_op_fail(ctx, MOIRE_EINVAL, "input %d is a sequence or an optional, no tensor", i);
         if (ctx->in[i].dtype != MOIRE_NONE && ctx->in[i].shape.rank < 0) return MO_NEED_DATA;
     }
     return op->infer(ctx);

@@ -50,7 +50,8 @@ enum {
      * shape and contents of every output, in memory of mo_alloc() that is the caller's, also when it fails.
      * Callers that have outputs call mo_run_made() (runtime/ops/body.h). */
     MO_OP_MAKES = 16,
-    MO_OP_BODIES = 8, /* has graphs in attributes: codegen/bodies.h infers its shapes */
+    MO_OP_BUNDLES = 32, /* takes sequences and optionals (runtime/ops/bundle.h); others never see one */
+    MO_OP_BODIES = 8,   /* has graphs in attributes: codegen/bodies.h infers its shapes */
 };
 
 /* Row for a name and domain, or NULL. */

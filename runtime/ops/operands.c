@@ -14,9 +14,19 @@ static const struct {
     const char *name;
     int opset, min_in;
 } changes[] = {
-    {"Gemm", 1, 3},    {"Gemm", 11, 2},      {"Pad", 11, 2},     {"Reshape", 5, 2},
-    {"Resize", 10, 2}, {"Resize", 11, 3},    {"Resize", 13, 1},  {"Slice", 10, 3},
-    {"TopK", 10, 2},   {"Unsqueeze", 13, 2}, {"Upsample", 9, 2},
+    {"Gemm", 1, 3},
+    {"Gemm", 11, 2},
+    {"OptionalHasElement", 15, 1},
+    {"OptionalHasElement", 18, 0},
+    {"Pad", 11, 2},
+    {"Reshape", 5, 2},
+    {"Resize", 10, 2},
+    {"Resize", 11, 3},
+    {"Resize", 13, 1},
+    {"Slice", 10, 3},
+    {"TopK", 10, 2},
+    {"Unsqueeze", 13, 2},
+    {"Upsample", 9, 2},
 };
 
 int mo_op_min_in(const struct mo_op *op, int opset) {

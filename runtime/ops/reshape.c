@@ -18,6 +18,11 @@ static int set_view(const struct mo_op_ctx *ctx, const struct mo_shape *y) {
     return mo_set_out(ctx, 0, ctx->in[0].dtype, y);
 }
 
+static int infer_identity(const struct mo_op_ctx *ctx) {
+    if (ctx->in[0].dtype == MO_BUNDLE) return mo_set_out(ctx, 0, MO_BUNDLE, &ctx->in[0].shape);
+    return mo_infer_same(ctx);
+}
+
 static int infer_reshape(const struct mo_op_ctx *ctx) {
     int rc = mo_check_type(ctx, 0, MO_ANY);
     if (rc) return rc;
@@ -294,7 +299,7 @@ const struct mo_op mo_ops_shape[] = {
     {"Flatten", "", 1, 1, 1, 1, 1, infer_flatten, run_view, MO_OP_VIEW},
     {"Squeeze", "", 1, 1, 2, 1, 1, infer_squeeze, run_view, MO_OP_VIEW},
     {"Unsqueeze", "", 1, 1, 2, 1, 1, infer_unsqueeze, run_view, MO_OP_VIEW},
-    {"Identity", "", 1, 1, 1, 1, 1, mo_infer_same, run_view, MO_OP_VIEW | MO_OP_POINTWISE},
+    {"Identity", "", 1, 1, 1, 1, 1, infer_identity, run_view, MO_OP_VIEW | MO_OP_POINTWISE | MO_OP_BUNDLES},
     {"Dropout", "", 1, 1, 3, 1, 2, infer_dropout, run_dropout, MO_OP_POINTWISE},
     {"Shape", "", 1, 1, 1, 1, 1, infer_shape, run_shape, 0},
     {"Size", "", 1, 1, 1, 1, 1, infer_size, run_size, 0},

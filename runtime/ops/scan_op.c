@@ -123,6 +123,8 @@ static int take_slice(struct scan *s, int i, int64_t at) {
 /* Makes room for the whole output when its first slice is there. */
 static int begin_output(struct scan *s, int i, const struct mo_value *slice) {
     struct mo_value *whole = &s->made[s->n_state + i];
+    if (slice->dtype == MO_BUNDLE)
+        return mo_op_fail(s->ctx, MOIRE_EINVAL, "scan output %d is a sequence or an optional, no tensor", i);
     *whole = (struct mo_value){.dtype = slice->dtype, .shape = {.rank = slice->shape.rank + 1}};
     if (whole->shape.rank > MOIRE_MAX_RANK)
         return mo_op_fail(s->ctx, MOIRE_ELIMIT, "scan output %d would have rank %d", i, whole->shape.rank);
@@ -157,6 +159,9 @@ static int check_inputs(struct scan *s) {
         const struct mo_value *whole = &s->given[s->n_state + i];
         const int axis = mo_axis(s->ctx, s->in_axis[i], whole->shape.rank);
         if (axis < 0) return MOIRE_EINVAL;
+        if (whole->dtype == MO_BUNDLE)
+            return mo_op_fail(s->ctx, MOIRE_EINVAL, "scan input %d is a sequence or an optional, no tensor",
+                              i);
         s->in_axis[i] = axis;
         if (i == 0) s->length = whole->shape.d[axis];
         if (whole->shape.d[axis] != s->length)

@@ -35,6 +35,9 @@ static int make_room(const struct mo_op_ctx *ctx, struct mo_stack *s, int output
 
 int mo_stack_append(const struct mo_op_ctx *ctx, struct mo_stack *s, const struct mo_value *slice,
                     int output) {
+    if (slice->dtype == MO_BUNDLE)
+        return mo_op_fail(ctx, MOIRE_EINVAL, "scan output %d is a sequence or an optional, no tensor",
+                          output);
     if (!s->n) s->slice = (struct mo_value){.dtype = slice->dtype, .shape = slice->shape};
     if (slice->dtype != s->slice.dtype || !mo_shape_equal(&slice->shape, &s->slice.shape)) {
         char was[120], is[120];

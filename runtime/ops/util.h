@@ -41,7 +41,9 @@
     X(control)                                                                                               \
     X(scan_op)                                                                                               \
     X(tfidf)                                                                                                 \
-    X(training)
+    X(training)                                                                                              \
+    X(sequence)                                                                                              \
+    X(optional)
 #define MO_OP_EXTERN(file) extern const struct mo_op mo_ops_##file[];
 MO_OP_FAMILIES(MO_OP_EXTERN)
 #undef MO_OP_EXTERN

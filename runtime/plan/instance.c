@@ -197,6 +197,9 @@ int mo_instance_output(struct mo_instance *instance, int index, moire_tensor *ou
     const struct mo_value *v = &instance->value[graph->outputs[index]];
     int64_t count = mo_shape_count(&v->shape);
     if (count < 0 || !v->data) return MOIRE_EFAILED; /* a dynamic layer has not run */
+    /* the file declares a tensor and computes a sequence */
+    if (v->dtype == MO_BUNDLE && graph->tensors[graph->outputs[index]]->dtype != MO_BUNDLE)
+        return MOIRE_EFAILED;
     *out = (moire_tensor){.dtype = v->dtype, .rank = v->shape.rank, .data = v->data};
     for (int i = 0; i < v->shape.rank; i++)
         out->shape[i] = v->shape.d[i];

@@ -119,7 +119,7 @@ static uint8_t *change(const struct omit *o, unsigned in, unsigned out, enum for
 /* --- running it --- */
 static int load(const struct omit *o, const uint8_t *bytes, size_t n, bool passes, struct mo_graph **g,
                 moire_error *err) {
-    struct mo_frontend_options options = {.shapes = o->data->shape, .no_passes = !passes};
+    struct mo_frontend_options options = {.shapes = o->data->shape, .no_passes = !passes, .bundles = true};
     options.n_shapes = o->data->n_in && o->data->shape[0].input ? o->data->n_in : 0;
     return mo_frontend_parse(o->env, bytes, n, NULL, &options, g, err);
 }

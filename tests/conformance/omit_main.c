@@ -90,9 +90,20 @@ static void made_cases(struct totals *t) {
     }
 }
 
+/* Their operands are sequences, which the package has in models of several nodes only
+ * (tests/unit/codegen/test_sequences.c). */
+static bool is_of_sequences(const char *op) {
+    static const char *const ops[] = {"ConcatFromSequence", "Optional",       "SequenceAt",
+                                      "SequenceConstruct",  "SequenceEmpty",  "SequenceErase",
+                                      "SequenceLength",     "SplitToSequence"};
+    for (size_t i = 0; i < sizeof ops / sizeof *ops; i++)
+        if (!strcmp(op, ops[i])) return true;
+    return false;
+}
+
 static void unseen_operators(struct totals *t) {
     for (int i = 0; mo_op_at(i) && i < OPERATORS; i++) {
-        if (*mo_op_at(i)->domain || t->seen[i]) continue;
+        if (*mo_op_at(i)->domain || t->seen[i] || is_of_sequences(mo_op_at(i)->name)) continue;
         printf("FAILED   no model of operator %s\n", mo_op_at(i)->name);
         t->failed++;
     }
@@ -101,6 +112,7 @@ static void unseen_operators(struct totals *t) {
 int main(int argc, char **argv) {
     static const char *const folders[] = {"node", "pytorch-operator", "pytorch-converted", "simple"};
     struct mo_env env = mo_env_default();
+    env.limits.loop_trips = 100; /* loops whose number of trips is left out end by it */
     struct totals t = {.env = &env};
     t.log.counts = &t.counts;
     t.log.verbose = argc > 1 && !strcmp(argv[1], "--verbose");

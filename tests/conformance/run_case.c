@@ -82,7 +82,7 @@ static int run_planned(const struct mo_env *env, enum mo_isa isa, const char *mo
 
 static int run_way(const struct mo_env *env, enum mo_way way, enum mo_isa isa, const char *model,
                    const struct mo_dataset *data, moire_error *err) {
-    struct mo_frontend_options options = {.shapes = data->shape, .n_shapes = data->n_in};
+    struct mo_frontend_options options = {.shapes = data->shape, .n_shapes = data->n_in, .bundles = true};
     moire_tensor got[MO_DATASET_PORTS] = {{0}};
     struct mo_way_target target = {.way = way, .isa = isa};
     int n, rc;

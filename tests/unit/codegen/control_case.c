@@ -105,6 +105,14 @@ void control_fails(struct control *c, const char *text) {
     }
 }
 
+void control_no_answer(struct control *c) {
+    moire_tensor out[CONTROL_PORTS] = {{0}};
+    moire_error err = {0};
+    int n;
+    assert_int_not_equal(run(c, PLAN, out, &n, &err), MOIRE_OK);
+    mo_way_free(&c->main->env, out, n);
+}
+
 void control_refused(struct control *c, int code, const char *one, const char *other) {
     struct mo_graph *g = NULL;
     moire_error err = {0};

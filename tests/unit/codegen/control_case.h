@@ -23,6 +23,8 @@ void control_in(struct control *c, moire_dtype dtype, const char *shape, const v
 void control_expect(struct control *c, int k, const char *shape, const float *values);
 /* Every way fails with a message that has this text. */
 void control_fails(struct control *c, const char *text);
+/* A plan runs it, and has no answer to give. */
+void control_no_answer(struct control *c);
 /* The model is not loaded; the message has both texts. */
 void control_refused(struct control *c, int code, const char *one, const char *other);
 #endif

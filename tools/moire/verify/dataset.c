@@ -8,6 +8,7 @@
 #include <string.h>
 #include "codegen/import/import.h"
 #include "runtime/ops/util.h"
+#include "tools/moire/verify/bundle_file.h"
 #include "tools/moire/verify/npy.h"
 
 static bool is_initializer(const Onnx__GraphProto *graph, const char *name) {
@@ -16,10 +17,15 @@ static bool is_initializer(const Onnx__GraphProto *graph, const char *name) {
     return false;
 }
 
-/* What the model says about a port: dtype goes to out->dtype, sizes (-1 = open) to out->shape. */
+/* What the model says about a port: dtype goes to out->dtype, sizes (-1 = open) to out->shape; the kind of a
+ * bundle to out->bytes. */
 static void read_declared(const Onnx__ValueInfoProto *info, moire_tensor *out) {
     const Onnx__TypeProto *type = info->type;
     out->rank = -1;
+    if (type && type->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE)
+        *out = (moire_tensor){.dtype = MO_BUNDLE, .rank = -1, .bytes = MO_SEQUENCE};
+    if (type && type->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE)
+        *out = (moire_tensor){.dtype = MO_BUNDLE, .rank = -1, .bytes = MO_OPTIONAL};
     if (!type || type->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE || !type->tensor_type) return;
     out->dtype = (moire_dtype)type->tensor_type->elem_type;
     const Onnx__TensorShapeProto *shape = type->tensor_type->shape;
@@ -85,12 +91,28 @@ static int copy_value(struct mo_dataset *data, const struct mo_value *v, moire_t
     return MOIRE_OK;
 }
 
-/* A serialized TensorProto. */
-static int read_pb(struct mo_dataset *data, const char *path, moire_tensor *out, moire_error *err) {
+static int read_bundle(struct mo_dataset *data, const char *path, enum mo_bundle_kind kind,
+                       const uint8_t *bytes, size_t n, moire_tensor *out, moire_error *err) {
+    const struct mo_import im = {.env = data->env, .graph = data->store, .err = err};
+    struct mo_value value = {0};
+    int rc = mo_bundle_read(&im, kind, bytes, n, path, &value);
+    if (!rc) rc = copy_value(data, &value, out, err);
+    mo_free(data->env, value.data);
+    return rc;
+}
+
+/* A serialized TensorProto, or the message of a bundle. */
+static int read_pb(struct mo_dataset *data, const char *path, const moire_tensor *declared, moire_tensor *out,
+                   moire_error *err) {
     uint8_t *bytes;
     size_t n;
     int rc = mo_read_file(data->env, path, &bytes, &n, err);
     if (rc) return rc;
+    if (declared->dtype == MO_BUNDLE) {
+        rc = read_bundle(data, path, (enum mo_bundle_kind)declared->bytes, bytes, n, out, err);
+        mo_free(data->env, bytes);
+        return rc;
+    }
     Onnx__TensorProto *proto = onnx__tensor_proto__unpack(NULL, n, bytes);
     if (!proto || !proto->data_type)
         rc = mo_fail(err, MOIRE_EUNSUPPORTED, "'%s' holds no dense tensor", path);
@@ -132,7 +154,7 @@ static int read_port(struct mo_dataset *data, const char *folder, const char *ki
     *port = (moire_tensor){.dtype = MOIRE_NONE};
     snprintf(path, sizeof path, "%s/%s_%d.pb", folder, kind, index);
     if (exists(data->env, path)) {
-        rc = read_pb(data, path, port, err);
+        rc = read_pb(data, path, &declared, port, err);
     } else {
         snprintf(path, sizeof path, "%s/%s.npy", folder, name);
         if (!strchr(name, '/') && exists(data->env, path)) rc = read_npy(data, path, port, err);
@@ -187,11 +209,32 @@ static double range_of(const struct mo_value *v, int64_t n) {
     return high > low ? high - low : high != 0 && isfinite(high) ? fabs(high) : 1;
 }
 
+static moire_tensor tensor_of(const struct mo_value *v) {
+    moire_tensor t = {.dtype = v->dtype, .rank = v->shape.rank, .data = v->data};
+    memcpy(t.shape, v->shape.d, sizeof t.shape);
+    return t;
+}
+
+/* Element by element, to the first that differs. */
+static bool bundles_agree(const struct mo_value *a, const struct mo_value *b, double rtol, double atol,
+                          struct mo_difference *d) {
+    const enum mo_bundle_kind kind = mo_bundle_count(a, MO_SEQUENCE) < 0 ? MO_OPTIONAL : MO_SEQUENCE;
+    const int64_t n = mo_bundle_count(a, kind);
+    if (n < 0 || n != mo_bundle_count(b, kind)) d->shape = "the kinds or the numbers of elements differ";
+    for (int64_t i = 0; i < n && !d->shape; i++) {
+        const struct mo_value x = mo_bundle_at(a, i), y = mo_bundle_at(b, i);
+        const moire_tensor want = tensor_of(&x), got = tensor_of(&y);
+        if (!mo_tensors_agree(&want, &got, rtol, atol, d)) return false;
+    }
+    return !d->shape;
+}
+
 bool mo_tensors_agree(const moire_tensor *want, const moire_tensor *got, double rtol, double atol,
                       struct mo_difference *d) {
     struct mo_value a = view(want), b = view(got);
     *d = (struct mo_difference){.first_bad = -1, .finite = true};
     if (a.dtype != b.dtype) d->shape = "the types differ";
+    if (!d->shape && a.dtype == MO_BUNDLE) return bundles_agree(&a, &b, rtol, atol, d);
     if (!mo_shape_equal(&a.shape, &b.shape)) d->shape = "the shapes differ";
     if (d->shape) return false;
     int64_t n = mo_shape_count(&a.shape);
