@@ -9,6 +9,7 @@
 #include "codegen/bodies.h"
 
 #include <string.h>
+#include "codegen/passes/passes.h"
 #include "runtime/graph/copy.h"
 #include "runtime/ops/op.h"
 
@@ -90,6 +91,16 @@ static bool is_excused(int rc) {
     return rc && rc != MOIRE_ENOMEM && rc != MOIRE_ELIMIT;
 }
 
+/* Nothing is known of a branch that cannot be inferred. */
+static void forget_body(struct mo_graph *body) {
+    for (int i = 0; i < body->n_tensors; i++) {
+        struct mo_tensor *t = body->tensors[i];
+        if (t->data) continue;
+        t->dynamic = true;
+        t->shape = (struct mo_shape){.rank = -1};
+    }
+}
+
 static int infer_branch(struct mo_graph *g, struct mo_node *node, struct mo_graph *body,
                         struct mo_fold_budget *budget, moire_error *err) {
     give_captured(g, node, body);
@@ -114,7 +125,11 @@ static int infer_if(struct mo_graph *g, struct mo_node *node, struct mo_fold_bud
     forget_outputs(g, node);
     for (int i = 0; i < 2; i++) {
         int rc = infer_branch(g, node, branch[i], budget, &excused);
-        if (is_excused(rc)) return MOIRE_OK;
+        if (is_excused(rc)) {
+            forget_body(branch[0]);
+            forget_body(branch[1]);
+            return MOIRE_OK;
+        }
         if (rc) return mo_fail(err, rc, "%s", excused.message);
     }
     for (int k = 0; k < node->n_out; k++) {
@@ -288,6 +303,20 @@ static int infer_map(struct mo_graph *g, struct mo_node *node, struct mo_fold_bu
     for (int k = 0; k < node->n_out; k++)
         set_output(g, node->out[k], MO_BUNDLE, NULL);
     return mo_infer_within(body, budget, err);
+}
+
+int mo_prepare_bodies(struct mo_graph *g, const struct mo_frontend_options *options, moire_error *err) {
+    int rc = MOIRE_OK;
+    for (int i = 0; i < g->n_nodes && !rc; i++) {
+        struct mo_graph *body;
+        int at = 0;
+        while (!rc && (body = mo_node_next_body(g->nodes[i], &at))) {
+            rc = mo_run_passes(body, options, err);
+            if (!rc) rc = mo_prepare_bodies(body, options, err);
+        }
+        if (rc) mo_fail_context(err, rc, "node '%.64s' (%.40s)", g->nodes[i]->name, g->nodes[i]->op_type);
+    }
+    return rc;
 }
 
 int mo_infer_bodies(struct mo_graph *g, struct mo_node *node, struct mo_fold_budget *budget,

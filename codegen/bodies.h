@@ -2,7 +2,7 @@
  * bodies.h - inference of the bodies of If, Loop and Scan, within that of the graph around them. */
 #ifndef MO_BODIES_H
 #define MO_BODIES_H
-#include "runtime/graph/graph.h"
+#include "codegen/frontend.h"
 
 /* What folding may still take, for a graph and its bodies together. */
 struct mo_fold_budget {
@@ -13,6 +13,8 @@ struct mo_fold_budget {
  * The node's inputs have theirs. */
 int mo_infer_bodies(struct mo_graph *g, struct mo_node *node, struct mo_fold_budget *budget,
                     moire_error *err);
+/* The passes of all bodies of a graph, nested ones too, after its own. */
+int mo_prepare_bodies(struct mo_graph *g, const struct mo_frontend_options *options, moire_error *err);
 /* infer.c: of one graph. */
 int mo_infer_within(struct mo_graph *g, struct mo_fold_budget *budget, moire_error *err);
 #endif

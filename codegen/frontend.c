@@ -6,6 +6,7 @@
 #include "codegen/frontend.h"
 
 #include <string.h>
+#include "codegen/bodies.h"
 #include "codegen/imported.h"
 #include "codegen/passes/passes.h"
 #include "codegen/prepare.h"
@@ -142,6 +143,7 @@ int mo_prepare(struct mo_graph *g, const struct mo_frontend_options *options, mo
                g->exact ? "the model is loaded as exact" : "this processor has no fast products of bfloat16");
     if (!rc) rc = mo_infer_and_fold(g, err);
     if (!rc && !options->no_passes) rc = mo_run_passes(g, options, err);
+    if (!rc && !options->no_passes) rc = mo_prepare_bodies(g, options, err);
     if (!rc) rc = mo_graph_check(g, err);
     return rc ? rc : check_operands(g, err);
 }

@@ -70,8 +70,9 @@ static bool allocate(struct mo_instance *instance) {
     instance->owned = mo_alloc(env, (tensors + 1) * sizeof *instance->owned);
     instance->io = mo_alloc(env, (most + 1) * sizeof *instance->io);
     instance->temp = mo_alloc(env, (most + 1) * sizeof *instance->temp);
+    instance->body = mo_alloc(env, ((size_t)plan->n_bodies + 1) * sizeof *instance->body);
     return instance->args && instance->pick && instance->value && instance->placed && instance->owned &&
-           instance->io && instance->temp;
+           instance->io && instance->temp && instance->body;
 }
 
 static int no_memory(const struct mo_plan *plan, moire_error *err) {
@@ -85,6 +86,7 @@ int mo_instance_create_bare(const struct mo_plan *plan, struct mo_instance **out
     if (instance) {
         instance->plan = plan;
         instance->env = plan->env;
+        instance->host = (struct mo_body_host){.run = mo_instance_run_body, .self = instance};
     }
     if (!instance || !allocate(instance)) {
         mo_instance_destroy(instance);
@@ -146,8 +148,10 @@ int mo_instance_picked(const struct mo_instance *instance, int layer) {
 void mo_instance_destroy(struct mo_instance *instance) {
     if (!instance) return;
     if (instance->owned && instance->value) mo_instance_reset(instance);
-    void *parts[] = {instance->own,    instance->args,  instance->pick, instance->value,
-                     instance->placed, instance->owned, instance->io,   instance->temp};
+    for (int i = 0; instance->body && i < instance->plan->n_bodies; i++)
+        mo_instance_destroy(instance->body[i]);
+    void *parts[] = {instance->own,   instance->args, instance->pick, instance->value, instance->placed,
+                     instance->owned, instance->io,   instance->temp, instance->body};
     const struct mo_env *env = instance->env;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         mo_free(env, parts[i]);

@@ -111,7 +111,8 @@ static int bind_step(struct mo_plan *plan, const struct mo_plan_options *options
         step->kernel = step->kind = "reference";
         step->units = 1;
         step->executed = step->flops;
-        return check_runnable(node, err);
+        int rc = check_runnable(node, err);
+        return rc ? rc : mo_plan_bodies(plan, options, step, err);
     }
     step->node = node;
     step->kind = "generic";
@@ -175,6 +176,7 @@ int mo_plan_build(struct mo_graph *graph, const struct mo_plan_options *options,
 void mo_plan_destroy(struct mo_plan *plan) {
     if (!plan) return;
     struct mo_region *region = plan->region;
+    mo_plan_free_bodies(plan);
     mo_packed_leave(plan->graph);
     mo_graph_destroy(plan->graph);
     mo_region_destroy(region);

@@ -39,6 +39,13 @@ struct mo_plan {
     int64_t scratch_bytes; /* per worker: the largest of all steps */
     int64_t packed_bytes;  /* of specialised steps: packed weights, */
     int64_t version_bytes; /* and those that only their other versions read */
+    int n_bodies;          /* of control flow, that have plans (plan_bodies.c) */
+    struct mo_plan_body *bodies;
+};
+
+struct mo_plan_body {
+    const struct mo_graph *body; /* in an attribute of a node of the plan's graph */
+    struct mo_plan *plan;
 };
 
 /* Takes ownership of the graph in every case (also on failure). */

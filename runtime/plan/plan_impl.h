@@ -2,6 +2,7 @@
  * plan_impl.h - what the files of runtime/plan share: the instance, and the parts of building and running. */
 #ifndef MO_PLAN_INTERNAL_H
 #define MO_PLAN_INTERNAL_H
+#include "runtime/ops/body.h"
 #include "runtime/ops/op.h"
 #include "runtime/plan/cost.h"
 #include "runtime/plan/plan.h"
@@ -12,17 +13,20 @@ enum { MO_SPARE_OPERANDS = 16 };
 struct mo_instance {
     const struct mo_plan *plan;
     const struct mo_env *env;
-    char *arena;            /* where values lie; NULL before the first mo_instance_bind() */
-    void *own;              /* the arena, when the instance has it of its own */
-    struct mo_kargs *args;  /* of every step; unused by reference, view and dynamic steps */
-    unsigned char *pick;    /* of every step: the version that runs */
-    struct mo_value *value; /* of every tensor, as operators see it */
-    bool *placed;           /* of every tensor: lies in the arena */
-    void **owned;           /* of every tensor: storage of dynamic layers, freed by reset */
-    struct mo_value *io;    /* inputs and outputs of the reference step that runs now, on one worker, each
-                               followed by MO_SPARE_OPERANDS absent ones */
-    void **temp;            /* of every entry of io: a plain contiguous copy, or NULL */
-    int rc;                 /* first failure; layers after it are skipped */
+    char *arena;               /* where values lie; NULL before the first mo_instance_bind() */
+    void *own;                 /* the arena, when the instance has it of its own */
+    struct mo_kargs *args;     /* of every step; unused by reference, view and dynamic steps */
+    unsigned char *pick;       /* of every step: the version that runs */
+    struct mo_value *value;    /* of every tensor, as operators see it */
+    bool *placed;              /* of every tensor: lies in the arena */
+    void **owned;              /* of every tensor: storage of dynamic layers, freed by reset */
+    struct mo_value *io;       /* inputs and outputs of the reference step that runs now, on one worker, each
+                                  followed by MO_SPARE_OPERANDS absent ones */
+    void **temp;               /* of every entry of io: a plain contiguous copy, or NULL */
+    struct mo_instance **body; /* of every body that has a plan: made when it first runs */
+    void *scratch;             /* of the layer that runs now: bodies lie in it */
+    struct mo_body_host host;  /* runs bodies by their plans */
+    int rc;                    /* first failure; layers after it are skipped */
     moire_error err;
 };
 
@@ -31,6 +35,16 @@ int mo_plan_memory(struct mo_plan *plan, moire_error *err);
 
 /* cost.c: true when the layer moves no bytes: its outputs already lie where its inputs are. */
 bool mo_plan_is_view(const struct mo_graph *graph, const struct mo_node *node);
+
+/* plan_bodies.c: plans of the bodies of a layer of control flow, for those with fixed shapes. */
+int mo_plan_bodies(struct mo_plan *plan, const struct mo_plan_options *options, struct mo_step *step,
+                   moire_error *err);
+void mo_plan_free_bodies(struct mo_plan *plan);
+/* A body of the node has a plan. */
+bool mo_plan_has_bodies(const struct mo_plan *plan, const struct mo_node *node);
+/* The host's run of an instance. */
+int mo_instance_run_body(void *self, const struct mo_op_ctx *ctx, const struct mo_graph *body,
+                         const struct mo_value *in, struct mo_value *out);
 
 /* trim.c: releases constants that no step reads any more because it has packed its own copy. */
 void mo_plan_trim(struct mo_plan *plan);

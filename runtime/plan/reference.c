@@ -95,7 +95,8 @@ struct mo_op_ctx mo_instance_operands(struct mo_instance *instance, const struct
                               .n_out = node->n_out,
                               .in = instance->io,
                               .out = instance->io + slot_of(node, node->n_in),
-                              .err = &instance->err};
+                              .err = &instance->err,
+                              .host = &instance->host};
 }
 
 int mo_reference_run(struct mo_instance *instance, const struct mo_step *step) {

@@ -59,6 +59,7 @@ static int run_alone(struct mo_instance *instance, int k, void *scratch) {
     int rc = MOIRE_OK;
     int64_t units;
     mo_kernel *run = kernel_of(instance, k, &units);
+    instance->scratch = scratch;
     if (run)
         run(&instance->args[k], 0, units, scratch);
     else if (!is_view(step))

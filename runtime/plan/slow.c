@@ -80,7 +80,7 @@ static double sort_layers(const struct mo_plan *plan, const int64_t *ns, struct 
         double time = ns ? (double)ns[i] : mo_step_estimate(plan->graph, step);
         char what[MO_SLOW_WHAT];
         all += time;
-        if (step->run || !step->units) continue;
+        if (step->run || !step->units || mo_plan_has_bodies(plan, step->node)) continue;
         bool unknown = !ns && step->dynamic;
         if (unknown && !mo_plan_multiplies(step->node)) continue;
         reason(plan->graph, step, what);

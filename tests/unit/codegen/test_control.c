@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 #include "tests/unit/codegen/control_case.h"
-#include "tests/unit/codegen/ways_case.h"
 
 /* --- If ------------------------------------------------------------------------------------------------- */
 
@@ -336,38 +335,6 @@ static void depth_is_bounded(void **state) {
     control_end(&c);
 }
 
-static void every_way_gives_the_same(void **state) {
-    int wrong = 0;
-    struct control c;
-    struct ob *b = control_main(&c, 13), *body = control_body(&c);
-    (void)state;
-    ob_input(b, "x", MOIRE_F32, "1,24,9,9");
-    ob_random(b, "w", "24,24,3,3");
-    ob_random(b, "v", "24,24,1,1");
-    ob_node(b, "Conv", "x v", "s0");
-    ob_int64s(b, "three", "3");
-    ob_node(b, "Squeeze", "three", "m");
-    ob_input(body, "i", MOIRE_I64, "");
-    ob_input(body, "was", MOIRE_BOOL, "");
-    ob_input(body, "s", MOIRE_F32, NULL);
-    ob_node(body, "Conv", "s w", "conv");
-    ob_ints(body, "pads", "1,1,1,1");
-    ob_node(body, "Tanh", "conv", "act");
-    ob_node(body, "Add", "act s", "next");
-    ob_output(body, "was");
-    ob_output(body, "next");
-    ob_output(body, "act");
-    ob_node(b, "Loop", "m - s0", "last all");
-    ob_body(b, "body", body);
-    ob_node(b, "Relu", "last", "y");
-    ob_output(b, "y");
-    ob_output(b, "all");
-    wrong += ways_check(b, "a loop of convolutions", false, ways_near);
-    ways_without_memory(b);
-    control_end(&c);
-    assert_int_equal(wrong, 0);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_branch_sees_what_is_around),
@@ -383,7 +350,6 @@ int main(void) {
         cmocka_unit_test(a_scan_goes_along_any_axis),
         cmocka_unit_test(wrong_bodies_are_named),
         cmocka_unit_test(depth_is_bounded),
-        cmocka_unit_test(every_way_gives_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
