@@ -59,21 +59,25 @@ static int64_t sum_packed(const struct mo_sum_params *p, const uint8_t *a, const
 }
 #endif
 
-/* Rounded to even, within the bounds, above the zero point; what the floats' bits count up from is `magic`.
- */
+/* Rounded to even, within the bounds, above the zero point.  y may be a or b: pieces are computed aside. */
 static inline __attribute__((always_inline)) void sum_row(const struct mo_sum_params *p, const bool a_signed,
                                                           const bool b_signed, const uint8_t *a,
                                                           const uint8_t *b, uint8_t *y, int64_t n) {
+    enum { PIECE = 64 };
     const float fa = p->factor[0], fb = p->factor[1], add = p->add, lo = p->lo, hi = p->hi;
     const int zero = p->zero;
-#pragma GCC ivdep /* y may be a or b */
-    for (int64_t i = 0; i < n; i++) {
-        const float x = a_signed ? (float)(int8_t)a[i] : (float)a[i];
-        const float z = b_signed ? (float)(int8_t)b[i] : (float)b[i];
-        float v = x * fa + (z * fb + add);
-        v = v > lo ? v : lo;
-        v = v > hi ? hi : v;
-        y[i] = (uint8_t)((int32_t)rintf(v) + zero);
+    for (int64_t at = 0; at < n; at += PIECE) {
+        const int64_t left = n - at < PIECE ? n - at : PIECE;
+        uint8_t piece[PIECE];
+        for (int64_t i = 0; i < left; i++) {
+            const float x = a_signed ? (float)(int8_t)a[at + i] : (float)a[at + i];
+            const float z = b_signed ? (float)(int8_t)b[at + i] : (float)b[at + i];
+            float v = x * fa + (z * fb + add);
+            v = v > lo ? v : lo;
+            v = v > hi ? hi : v;
+            piece[i] = (uint8_t)((int32_t)rintf(v) + zero);
+        }
+        memcpy(y + at, piece, (size_t)left);
     }
 }
 
