@@ -32,13 +32,16 @@ def outputs(record):
     return json.loads(record.answer)["outputs"][0]["data"]
 
 
-def once(bed, records):
-    """Every query that was answered was answered by one node, and no node answered one twice."""
+def once(bed, records, unlogged=0):
+    """Every query that was answered was answered by one node, and no node answered one twice.
+
+    A node that is killed may have answered queries whose lines in its log were not written yet: so many at most.
+    """
     by_node = collections.Counter(i for node in bed.nodes for i in node.answered())
     twice = [i for i, n in by_node.items() if n > 1]
     assert not twice, f"ran twice: {twice[:5]}"
     lost = [r.id for r in records if r.status == 200 and by_node[r.id] != 1]
-    assert not lost, f"answered by nobody: {lost[:5]}"
+    assert len(lost) <= unlogged, f"answered by nobody: {lost[:5]}"
 
 
 def same_answers(records):
@@ -113,7 +116,7 @@ def killed(bed):
     # on a connection that has had answers before, HAProxy closes it in place of a 502
     assert all(r.status in (0, 502) for r in failed), failed
     same_answers(load.records)
-    once(bed, load.records)
+    once(bed, load.records, unlogged=len(load.threads))
     print(json.dumps({"killed": 1, "queries": len(load.records), "failed": len(failed)}))
 
 
