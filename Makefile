@@ -25,7 +25,7 @@ CFLAGS   += -std=c11 $(O) $(DEBUG) -fPIC -fvisibility=hidden -fno-math-errno $(W
 LDFLAGS  += $(SAN) $(LINKER)
 LDLIBS   += -lprotobuf-c -lhwloc -ljansson -ldl -lpthread -lm
 
-LIB_SRC  := $(wildcard runtime/*/*.c runtime/gpu/lower/*.c runtime/gpu/child/*.c codegen/*.c codegen/import/*.c codegen/passes/*.c variants/*.c variants/generic/*.c variants/matrix/*.c)
+LIB_SRC  := $(wildcard runtime/*/*.c runtime/ops/*/*.c runtime/planner/*/*.c runtime/gpu/lower/*.c runtime/gpu/child/*.c codegen/*.c codegen/import/*.c codegen/passes/*.c variants/*.c variants/generic/*.c variants/matrix/*.c)
 SIMD_SRC := $(wildcard variants/simd/*.c)
 GEN_SRC  := $(wildcard codegen/family/*.c codegen/emit/*.c codegen/search/*.c codegen/compile/*.c codegen/tune/*.c \
              codegen/quantize/*.c)

@@ -11,7 +11,7 @@
 #include "codegen/passes/passes.h"
 #include "codegen/prepare.h"
 #include "runtime/ops/op.h"
-#include "runtime/ops/qconv.h"
+#include "runtime/ops/moire/qconv.h"
 #include "variants/matrix/matrix.h"
 
 enum { SMALL = 512, POOL = 32 * 1024, FLOOR_BYTES = 64 << 20, FACTOR = 16 };

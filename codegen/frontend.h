@@ -16,7 +16,8 @@ struct mo_frontend_options {
     const moire_shape *shapes; /* bindings of symbolic or unknown input shapes */
     int n_shapes;
     int64_t batch; /* value of an otherwise unbound first dimension; 0 = 1 */
-    bool bundles;  /* inputs and outputs may be sequences and optionals, as runtime/ops/bundle.h has them */
+    bool bundles;  /* inputs and outputs may be sequences and optionals, as runtime/ops/control/bundle.h has
+                      them */
     bool only_import; /* inputs and outputs as the file declares them; nothing is bound or inferred */
     bool no_passes;   /* only import, inference and folding (what `inspect` shows as "before") */
     bool no_layout;   /* all passes but those of this machine's kernels: layouts, small integers */

@@ -7,7 +7,7 @@
  * outputs, and reads blocks of inputs from before its own, by zeros, where its own are fewer. */
 #ifndef MO_CONV_H
 #define MO_CONV_H
-#include "runtime/ops/qconv.h"
+#include "runtime/ops/moire/qconv.h"
 #include "variants/kernel.h"
 
 struct mo_conv {
@@ -33,8 +33,8 @@ static inline int64_t mo_conv_first_block(const struct mo_conv *c, int64_t group
 /* False: not a 2-D float Conv with constant weights whose shape is known and whose groups can be blocked. */
 bool mo_conv_read(const struct mo_graph *graph, const struct mo_node *node, struct mo_conv *out);
 
-/* Of a moire.QConv or QMatMul: the same, and what its numbers stand for (runtime/ops/qconv.h); no residual,
- * no gate. */
+/* Of a moire.QConv or QMatMul: the same, and what its numbers stand for (runtime/ops/moire/qconv.h); no
+ * residual, no gate. */
 bool mo_qconv_geometry(const struct mo_graph *graph, const struct mo_node *node, struct mo_conv *out,
                        struct mo_qconv *q);
 /* Whether a convolution node with out->x, weights and y, whatever their types, could be one. */

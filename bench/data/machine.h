@@ -5,7 +5,7 @@
 #define MO_BENCH_MACHINE_H
 #include "bench/data/scenario.h"
 #include "bench/data/stalls.h"
-#include "runtime/planner/inss_plan.h"
+#include "runtime/planner/inss/inss_plan.h"
 #include "runtime/profile/share_table.h"
 #include "runtime/profile/profile_versions.h"
 #include "runtime/sim/sim.h"

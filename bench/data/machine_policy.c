@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "bench/data/machine.h"
-#include "runtime/planner/inss_plan.h"
+#include "runtime/planner/inss/inss_plan.h"
 
 const char *mo_bench_machine_policy(struct mo_region *region, const char *path, const char *given) {
     char out[1024];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * inss_check.h - `moire interference fit --model inss`: InSS's latency model (runtime/planner/inss_latency.h)
- * fitted to 16 solo runs and 3 runs beside another of each model, and tested on what it was not fitted to.
+ * inss_check.h - `moire interference fit --model inss`: InSS's latency model
+ * (runtime/planner/inss/inss_latency.h) fitted to 16 solo runs and 3 runs beside another of each model, and
+ * tested on what it was not fitted to.
  *
  *   solo            every measured batch and share that is not one of the 16.  No pair is used for it.
  *   beside one      the pairs are halved as for gpu-let's model.  Each model's three runs come from one half,
@@ -25,7 +26,7 @@
 #define MO_BENCH_INSS_CHECK_H
 #include <jansson.h>
 #include "bench/data/pairs.h"
-#include "runtime/planner/inss_latency.h"
+#include "runtime/planner/inss/inss_latency.h"
 
 enum { MO_INSS_RUNS = 3 };
 

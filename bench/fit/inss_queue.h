@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * inss_queue.h - the task buffer of InSS in virtual time: queries come by a Poisson process, the oldest wait
  * until a whole batch of them is there and the GPU is free, and leave together when it has run.  The oracle
- * of what runtime/planner/inss_latency.h says of waiting; it shares no formula with it. */
+ * of what runtime/planner/inss/inss_latency.h says of waiting; it shares no formula with it. */
 #ifndef MO_BENCH_INSS_QUEUE_H
 #define MO_BENCH_INSS_QUEUE_H
 #include "runtime/base/env.h"

@@ -14,7 +14,7 @@
 #include <string.h>
 #include "bench/learn/inss_curves.h"
 #include "runtime/learn/checkpoint.h"
-#include "runtime/planner/inss_plan.h"
+#include "runtime/planner/inss/inss_plan.h"
 
 static const double reward_scale = 0.1;
 

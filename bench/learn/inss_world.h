@@ -24,8 +24,8 @@
  * which was fitted to measured pairs). */
 #ifndef MO_INSS_WORLD_H
 #define MO_INSS_WORLD_H
-#include "runtime/planner/inss_latency.h"
-#include "runtime/planner/inss_scene.h"
+#include "runtime/planner/inss/inss_latency.h"
+#include "runtime/planner/inss/inss_scene.h"
 
 enum { MO_INSS_WORLD_MODELS = 16 };
 extern const double mo_inss_omega, mo_inss_step_s;

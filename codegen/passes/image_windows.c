@@ -8,7 +8,7 @@
  * frame of the window, which adds to the result of the one before it. */
 #include <string.h>
 #include "codegen/passes/images.h"
-#include "runtime/ops/frames.h"
+#include "runtime/ops/moire/frames.h"
 #include "runtime/ops/op.h"
 
 static const int64_t MOST = 1 << 28; /* numbers in gathered images: 1 GiB */

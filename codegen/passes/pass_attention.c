@@ -11,7 +11,7 @@
  * moire.QAttention where there is a matrix unit for bytes. */
 #include <string.h>
 #include "codegen/passes/quantizer.h"
-#include "runtime/ops/attention.h"
+#include "runtime/ops/moire/attention.h"
 #include "runtime/ops/op.h"
 
 struct attention {

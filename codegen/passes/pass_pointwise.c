@@ -7,7 +7,7 @@
  * gone by now.  A single operator is left to kernels of its own where there are any. */
 #include <string.h>
 #include "codegen/passes/quantizer.h"
-#include "runtime/ops/fused.h"
+#include "runtime/ops/moire/fused.h"
 #include "runtime/ops/op.h"
 
 struct group {

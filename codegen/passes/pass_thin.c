@@ -3,11 +3,11 @@
  *
  * Kernels compute 16 outputs at a time: of three, 13 are thrown away.  So each column of the filter becomes
  * an output of its own of a convolution with a filter of one column, 9x9 to 3 outputs one of 9x1 to 27, and
- * moire.TapSum (runtime/ops/tap_sum.h) adds the columns up where they belong.  The products are the same, the
- * sums in another order; it is done where at most half of the work is left. */
+ * moire.TapSum (runtime/ops/moire/tap_sum.h) adds the columns up where they belong.  The products are the
+ * same, the sums in another order; it is done where at most half of the work is left. */
 #include "codegen/passes/passes.h"
 #include "runtime/ops/op.h"
-#include "runtime/ops/tap_sum.h"
+#include "runtime/ops/moire/tap_sum.h"
 #include "variants/conv_geometry.h"
 
 enum { MIN_CHANNELS = 8, GAIN = 2 };

@@ -4,18 +4,17 @@
  * A pass may leave dead nodes and a stale index behind; mo_run_passes() sorts, compacts and checks after
  * each.  Adding a pass = one file + one row in passes.c.
  *
- * Operators of domain "moire", made only by passes (references in runtime/ops/moire_ops.c):
+ * Operators of domain "moire", made only by passes (references in runtime/ops/moire/moire_ops.c):
  *   MatMul      A [..,M,K], B [K,N] or [..,K,N] with the leading dimensions of A, optional bias [N];
  *               fused epilogue.  Every Gemm and most MatMuls become this.
  *   Activation  y = act(x), act in node->fuse.  Every activation that was not fused becomes this.
- *   Attention   softmax(scale Q K^T + mask) V; heads before or behind the rows (runtime/ops/attention.c).
- *   QAttention  the same of 8-bit numbers, with its conversions (runtime/ops/attention.c).
- *   RNN, GRU, LSTM  the operators of ONNX behind the product of their inputs (runtime/ops/recurrent.c);
- *               Lengths checks what they are told of sequences.
- *   Fused       a tree of pointwise operators (runtime/ops/fused.h).
- *   QConv       a convolution of 8-bit numbers with its conversions (runtime/ops/qconv.h).
- *   Frames      windows over the frames of clips (runtime/ops/frames.h).
- *   TapSum      the columns of a filter, moved and added up (runtime/ops/tap_sum.h).
+ *   Attention   softmax(scale Q K^T + mask) V; heads before or behind the rows
+ * (runtime/ops/moire/attention.c). QAttention  the same of 8-bit numbers, with its conversions
+ * (runtime/ops/moire/attention.c). RNN, GRU, LSTM  the operators of ONNX behind the product of their inputs
+ * (runtime/ops/recurrent.c); Lengths checks what they are told of sequences. Fused       a tree of pointwise
+ * operators (runtime/ops/moire/fused.h). QConv       a convolution of 8-bit numbers with its conversions
+ * (runtime/ops/moire/qconv.h). Frames      windows over the frames of clips (runtime/ops/moire/frames.h).
+ *   TapSum      the columns of a filter, moved and added up (runtime/ops/moire/tap_sum.h).
  *   Reorder     y = x in another layout. */
 #ifndef MO_PASSES_H
 #define MO_PASSES_H

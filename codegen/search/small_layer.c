@@ -6,7 +6,7 @@
 #include <string.h>
 #include "codegen/search/oracle.h"
 #include "runtime/base/numbers.h"
-#include "runtime/ops/qconv.h"
+#include "runtime/ops/moire/qconv.h"
 
 /* Steps of the output that its values deviate by: some reach the ends of the range. */
 static const double SPREAD = 50;

@@ -8,7 +8,7 @@
 #ifndef MO_SMALL_LAYER_H
 #define MO_SMALL_LAYER_H
 #include "codegen/search/harness.h"
-#include "runtime/ops/qconv.h"
+#include "runtime/ops/moire/qconv.h"
 
 /* Random weights, and factors and biases by which sums of random inputs spread over the output's range. */
 void mo_small_constants(struct mo_harness *h);

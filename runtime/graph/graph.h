@@ -24,7 +24,8 @@ enum mo_layout { MO_PLAIN = 0, MO_C16 = 1, MO_C16_HALVES = 2 };
  * products of few rows; all that its range holds, rounded. */
 enum mo_float16 { MO_FLOAT16_NONE, MO_FLOAT16_EXACT, MO_FLOAT16_ROUNDED };
 
-/* Besides the types of tensors: a sequence or an optional, as a vector of bytes (runtime/ops/bundle.h). */
+/* Besides the types of tensors: a sequence or an optional, as a vector of bytes
+ * (runtime/ops/control/bundle.h). */
 #define MO_BUNDLE ((moire_dtype)120)
 
 struct mo_shape {

@@ -14,7 +14,7 @@
 
 enum { MO_NEED_DATA = 1 };
 
-struct mo_body_host; /* runtime/ops/body.h */
+struct mo_body_host; /* runtime/ops/control/body.h */
 
 struct mo_op_ctx {
     const struct mo_node *node; /* attributes, opset, fuse */
@@ -48,10 +48,11 @@ enum {
     MO_OP_RANDOM = 4,    /* never folded */
     /* Output shapes are known only when all is computed: `infer` answers MO_NEED_DATA, and `run` fills type,
      * shape and contents of every output, in memory of mo_alloc() that is the caller's, also when it fails.
-     * Callers that have outputs call mo_run_made() (runtime/ops/body.h). */
+     * Callers that have outputs call mo_run_made() (runtime/ops/control/body.h). */
     MO_OP_MAKES = 16,
-    MO_OP_BUNDLES = 32, /* takes sequences and optionals (runtime/ops/bundle.h); others never see one */
-    MO_OP_BODIES = 8,   /* has graphs in attributes: codegen/bodies.h infers its shapes */
+    MO_OP_BUNDLES =
+        32,           /* takes sequences and optionals (runtime/ops/control/bundle.h); others never see one */
+    MO_OP_BODIES = 8, /* has graphs in attributes: codegen/bodies.h infers its shapes */
 };
 
 /* Row for a name and domain, or NULL. */

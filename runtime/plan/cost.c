@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * cost.c - nominal work and least traffic of a layer; and which layers move nothing at all. */
 #include <string.h>
-#include "runtime/ops/attention.h"
+#include "runtime/ops/moire/attention.h"
 #include "runtime/ops/einsum.h"
 #include "runtime/plan/plan_impl.h"
 

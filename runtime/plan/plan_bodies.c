@@ -4,11 +4,11 @@
  * A body all of whose inputs have fixed shapes has a plan of its own, made of a shallow copy of its graph:
  * its layers are bound to kernels like those around it.  Its activations lie in the scratch of the layer that
  * runs it, so a query's arena and what is kept of a preempted query know nothing of them.  A body of other
- * shapes is run by the references (runtime/ops/body.c). */
+ * shapes is run by the references (runtime/ops/control/body.c). */
 #include <string.h>
 #include "runtime/base/numbers.h"
 #include "runtime/graph/copy.h"
-#include "runtime/ops/body.h"
+#include "runtime/ops/control/body.h"
 #include "runtime/plan/plan_impl.h"
 
 enum { ALIGN = 64 };

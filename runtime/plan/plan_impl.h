@@ -2,7 +2,7 @@
  * plan_impl.h - what the files of runtime/plan share: the instance, and the parts of building and running. */
 #ifndef MO_PLAN_INTERNAL_H
 #define MO_PLAN_INTERNAL_H
-#include "runtime/ops/body.h"
+#include "runtime/ops/control/body.h"
 #include "runtime/ops/op.h"
 #include "runtime/plan/cost.h"
 #include "runtime/plan/plan.h"

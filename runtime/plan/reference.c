@@ -5,7 +5,7 @@
  * copy stands in: gathered before the operator runs, scattered after.  Slow and always right: the seam that
  * lets any operator stand anywhere in a graph.  One worker at a time. */
 #include <string.h>
-#include "runtime/ops/body.h"
+#include "runtime/ops/control/body.h"
 #include "runtime/plan/plan_impl.h"
 #include "variants/matrix/matrix.h"
 

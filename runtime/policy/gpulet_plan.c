@@ -14,7 +14,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include "runtime/planner/inss_plan.h"
+#include "runtime/planner/inss/inss_plan.h"
 #include "runtime/policy/gpulet.h"
 
 static const double MEMORY_S = 10, KEEP = 0.25, TOLERATED = 3, HEADROOM = 2, TIGHT = 0.85;

@@ -13,7 +13,7 @@
 #define MO_SERVE_GPU_H
 #include "runtime/gpu/loader.h"
 #include "runtime/engine/engine_gpu.h"
-#include "runtime/planner/inss_plan.h"
+#include "runtime/planner/inss/inss_plan.h"
 #include "runtime/serve/gpu_programs.h"
 #include "runtime/serve/runtime.h"
 

@@ -21,7 +21,7 @@ $(B)/cross-emit: $(B)/obj/tests/cross/emit.o $(CROSS_CASES) $(GEN_OBJ) $(filter-
 
 # What runs there needs no library but libc: plans and kernels, without a variant store.
 ifneq ($(LINKS_FOR),)
-CROSS_SRC := $(wildcard runtime/base/*.c runtime/graph/*.c runtime/ops/*.c runtime/plan/*.c codegen/passes/*.c) \
+CROSS_SRC := $(wildcard runtime/base/*.c runtime/graph/*.c runtime/ops/*.c runtime/ops/*/*.c runtime/plan/*.c codegen/passes/*.c) \
              $(filter-out variants/store%,$(wildcard variants/*.c)) $(wildcard variants/generic/*.c variants/matrix/*.c)
 CROSS_OBJ := $(CROSS_SRC:%.c=$(B)/obj/%.o) $(foreach i,$(ISAS),$(SIMD_SRC:%.c=$(B)/obj/$(i)/%.o) $(B)/obj/tiles_$(i).o) \
              $(addprefix $(B)/obj/codegen/search/,harness.o oracle.o small_layer.o) \

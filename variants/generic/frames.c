@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * frames.c - binds moire.Frames.  In blocks, gathered frames begin with a block of their own. */
-#include "runtime/ops/frames.h"
+#include "runtime/ops/moire/frames.h"
 #include "variants/generic/bind.h"
 
 static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tap_sum.c - binds moire.TapSum, from blocks to plain rows. */
-#include "runtime/ops/tap_sum.h"
+#include "runtime/ops/moire/tap_sum.h"
 #include "variants/generic/bind.h"
 
 static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {

@@ -3,10 +3,10 @@
  * Strides are in elements unless a name ends in _bytes. */
 #ifndef MO_SIMD_PARAMS_H
 #define MO_SIMD_PARAMS_H
-#include "runtime/ops/attention.h"
-#include "runtime/ops/frames.h"
-#include "runtime/ops/tap_sum.h"
-#include "runtime/ops/fused.h"
+#include "runtime/ops/moire/attention.h"
+#include "runtime/ops/moire/frames.h"
+#include "runtime/ops/moire/tap_sum.h"
+#include "runtime/ops/moire/fused.h"
 #include "runtime/ops/recurrent.h"
 #include "variants/requant.h"
 #include "variants/tiles.h"
@@ -53,8 +53,8 @@ struct mo_matmul_params {
     struct mo_fuse fuse;
 };
 
-/* attention: softmax(scale Q K^T + mask) V, operands as runtime/ops/attention.h tells.  unit = (batch, head,
- * chunk of queries). */
+/* attention: softmax(scale Q K^T + mask) V, operands as runtime/ops/moire/attention.h tells.  unit = (batch,
+ * head, chunk of queries). */
 struct mo_matrix_unit;
 struct mo_attention_params {
     struct mo_attention_view view;

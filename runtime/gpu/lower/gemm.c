@@ -6,7 +6,7 @@
  * slices of one projection are read in place when one stride leads from head to head. */
 #include <stdio.h>
 #include "runtime/gpu/lower/lower.h"
-#include "runtime/ops/attention.h"
+#include "runtime/ops/moire/attention.h"
 
 enum { TILE = 16 };
 

@@ -9,7 +9,7 @@
 #ifndef MO_GPU_LOWER_H
 #define MO_GPU_LOWER_H
 #include "runtime/gpu/program.h"
-#include "runtime/ops/fused.h"
+#include "runtime/ops/moire/fused.h"
 #include "runtime/ops/util.h"
 
 enum { MO_ELEMENTWISE_INPUTS = MO_FUSED_INPUTS + 2, MO_VIEW_RANK = MOIRE_MAX_RANK, MO_EACH_ARGS = 16 };

@@ -15,7 +15,7 @@
 #include "bench/learn/inss_train.h"
 #include "runtime/base/file.h"
 #include "runtime/planner/check.h"
-#include "runtime/planner/inss_plan.h"
+#include "runtime/planner/inss/inss_plan.h"
 #include "tests/unit/planner/plan_case.h"
 
 enum { CASES = 300 };

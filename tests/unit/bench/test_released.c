@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include "bench/data/loads.h"
 #include "bench/plans/plan_view.h"
-#include "runtime/planner/released.h"
+#include "runtime/planner/released/released.h"
 
 enum { PLANNERS = 3 };
 static const char *const names[PLANNERS] = {"sbp-paper", "gpulet-released", "ideal-partitions"};

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <math.h>
 #include <string.h>
-#include "runtime/ops/fused.h"
+#include "runtime/ops/moire/fused.h"
 #include "tests/unit/kernels/layer_case.h"
 
 enum { N = 1000, MOST_STEPS = 5 };

@@ -3,7 +3,7 @@
 #include "tests/unit/generator/small_case.h"
 
 #include <stdlib.h>
-#include "runtime/ops/qconv.h"
+#include "runtime/ops/moire/qconv.h"
 
 const struct small_shape small_shapes[] = {
     {1, 32, 14, 14, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, MOIRE_U8, MO_ACT_RELU, "direct"},

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "codegen/search/harness.h"
-#include "runtime/ops/qconv.h"
+#include "runtime/ops/moire/qconv.h"
 #include "tests/unit/generator/emit_case.h"
 #include "tests/unit/generator/small_case.h"
 #include "variants/conv_geometry.h"

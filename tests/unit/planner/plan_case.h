@@ -2,7 +2,7 @@
  * plan_case.h - views for tests of planners: five models with profiles by a formula, and random machines. */
 #ifndef MO_TEST_PLAN_CASE_H
 #define MO_TEST_PLAN_CASE_H
-#include "runtime/planner/inss_plan.h"
+#include "runtime/planner/inss/inss_plan.h"
 
 struct plan_case {
     struct mo_env env;

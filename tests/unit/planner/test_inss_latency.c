@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <math.h>
 #include <string.h>
-#include "runtime/planner/inss_latency.h"
+#include "runtime/planner/inss/inss_latency.h"
 
 static const struct mo_env *the_env(void) {
     static struct mo_env env;

@@ -6,7 +6,7 @@
 #include "bench/report/report.h"
 #include "bench/load/session.h"
 #include "runtime/planner/fewest.h"
-#include "runtime/planner/inss_plan.h"
+#include "runtime/planner/inss/inss_plan.h"
 #include "tools/moire/verbs/bench_common.h"
 
 static const char about[] =

@@ -5,7 +5,7 @@
 #include "tools/moire/verify/bundle_file.h"
 
 #include <string.h>
-#include "runtime/ops/body.h"
+#include "runtime/ops/control/body.h"
 
 enum { TENSORS = 3, SEQUENCES = 5, WIRE_VARINT = 0, WIRE_BYTES = 2, MOST_DEPTH = 8 };
 

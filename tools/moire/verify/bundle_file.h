@@ -4,7 +4,7 @@
 #ifndef MO_BUNDLE_FILE_H
 #define MO_BUNDLE_FILE_H
 #include "codegen/import/import.h"
-#include "runtime/ops/bundle.h"
+#include "runtime/ops/control/bundle.h"
 
 /* The message of that kind in the bytes, in memory of mo_alloc() that is the caller's.  `path` is for
  * messages. */

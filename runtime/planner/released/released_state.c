@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * released_state.c - times, batches, memory and link of the released scheduler; see released.h. */
 #include <math.h>
-#include "runtime/planner/released.h"
+#include "runtime/planner/released/released.h"
 
 static const struct mo_share_profile *profile_of(const struct mo_released *r, int tenant) {
     return r->view->tenants[tenant].profile[r->view->gpu_kind[0]];

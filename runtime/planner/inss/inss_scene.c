@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * inss_scene.c - see inss_scene.h. */
-#include "runtime/planner/inss_scene.h"
+#include "runtime/planner/inss/inss_scene.h"
 
 #include <stdlib.h>
 #include <string.h>

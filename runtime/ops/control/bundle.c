@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * bundle.c - see bundle.h. */
-#include "runtime/ops/bundle.h"
+#include "runtime/ops/control/bundle.h"
 
 #include <string.h>
 #include "runtime/base/numbers.h"
-#include "runtime/ops/body.h"
+#include "runtime/ops/control/body.h"
 
 enum { ALIGN = 64, MAGIC = 0x4d42 };
 

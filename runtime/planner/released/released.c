@@ -7,7 +7,7 @@
 #include <string.h>
 #include "runtime/planner/model.h"
 #include "runtime/planner/planners.h"
-#include "runtime/planner/released.h"
+#include "runtime/planner/released/released.h"
 
 enum { NODES = MO_RELEASED_CUTS * MO_PLAN_GPUS, MOST_CHOICES = 1 << 16 };
 

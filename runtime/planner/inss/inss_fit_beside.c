@@ -11,7 +11,7 @@
  * set of them that is not zero: there are at most eight. */
 #include <math.h>
 #include <string.h>
-#include "runtime/planner/inss_impl.h"
+#include "runtime/planner/inss/inss_impl.h"
 
 enum { CACHE, DRAM, BESIDE, ALPHAS };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * body.c - see body.h. */
-#include "runtime/ops/body.h"
+#include "runtime/ops/control/body.h"
 
 #include <string.h>
 #include "runtime/ops/interpret.h"

@@ -5,7 +5,7 @@
  * The estimate numbers its lets from 0, and where the program asks for a time on one of them it takes that
  * number for a GPU's, so interference comes from whatever is there.  That is kept: plans depend on it. */
 #include <math.h>
-#include "runtime/planner/released.h"
+#include "runtime/planner/released/released.h"
 
 enum { ESTIMATE = 2 * MO_PLAN_GPUS + 1 };
 static const double worth = 1.05; /* a step of size must gain so much */

@@ -6,8 +6,8 @@
  * in each trip.  All slices of one output have one shape; without a trip there is none, and the output is
  * empty with the shape that inference has found, if it has. */
 #include <string.h>
-#include "runtime/ops/body.h"
-#include "runtime/ops/stack.h"
+#include "runtime/ops/control/body.h"
+#include "runtime/ops/control/stack.h"
 #include "runtime/ops/util.h"
 
 static int infer_later(const struct mo_op_ctx *ctx) {

@@ -2,7 +2,7 @@
  * released_rest.c - the second way in which the released scheduler places a model: on the free nodes as they
  * are, the largest first; and the joining of its residual lets.  See released.h. */
 #include <math.h>
-#include "runtime/planner/released.h"
+#include "runtime/planner/released/released.h"
 
 enum { GIVEN = MO_RELEASED_CUTS * MO_PLAN_GPUS };
 

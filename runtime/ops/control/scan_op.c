@@ -4,8 +4,8 @@
  * Before opset 9 the first axis of every operand is a batch: each of its members is scanned by itself, and
  * the results are stacked. */
 #include <string.h>
-#include "runtime/ops/body.h"
-#include "runtime/ops/stack.h"
+#include "runtime/ops/control/body.h"
+#include "runtime/ops/control/stack.h"
 #include "runtime/ops/util.h"
 
 struct scan {

@@ -3,7 +3,7 @@
  * time left, the busiest first; see released.h.  The new duty cycle is the newcomer's, in whole milliseconds.
  */
 #include <math.h>
-#include "runtime/planner/released.h"
+#include "runtime/planner/released/released.h"
 
 enum { CANDIDATES = MO_RELEASED_CUTS * MO_PLAN_GPUS };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * stack.c - see stack.h.  Memory doubles, so that n slices are copied twice at most. */
-#include "runtime/ops/stack.h"
+#include "runtime/ops/control/stack.h"
 
 #include <string.h>
-#include "runtime/ops/body.h"
+#include "runtime/ops/control/body.h"
 
 /* The value of so many slices; no contents. */
 static int value_of(const struct mo_op_ctx *ctx, const struct mo_value *slice, int64_t n, int output,

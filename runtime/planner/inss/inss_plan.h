@@ -12,7 +12,7 @@
 #ifndef MO_INSS_PLAN_H
 #define MO_INSS_PLAN_H
 #include "runtime/learn/policy_file.h"
-#include "runtime/planner/inss_scene.h"
+#include "runtime/planner/inss/inss_scene.h"
 
 extern const struct mo_planner mo_planner_inss;
 /* Planners that decide by a policy: "inss", and "inss-ni", the paper's InSS without interference.  Its nets

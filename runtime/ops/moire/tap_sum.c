@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * tap_sum.c - the reference of moire.TapSum; see tap_sum.h. */
-#include "runtime/ops/tap_sum.h"
+#include "runtime/ops/moire/tap_sum.h"
 #include "runtime/ops/util.h"
 
 static const int64_t MOST = 1 << 24; /* of any number: products of two are far from 2^63 */

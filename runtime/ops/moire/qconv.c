@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * qconv.c - moire.QConv and moire.QMatMul by reference; see qconv.h. */
-#include "runtime/ops/qconv.h"
+#include "runtime/ops/moire/qconv.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * inss_latency.h. */
 #include <math.h>
 #include <string.h>
-#include "runtime/planner/inss_impl.h"
+#include "runtime/planner/inss/inss_impl.h"
 
 static const double widths[] = {0.3, 0.5, 0.7, 1, 1.5, 3};
 enum { WIDTHS = sizeof widths / sizeof *widths };

@@ -11,7 +11,7 @@
  *
  * moire.QAttention is the same of uint8, as the model's conversions round it; attributes say what numbers
  * stand for (attention.h). */
-#include "runtime/ops/attention.h"
+#include "runtime/ops/moire/attention.h"
 
 #include <math.h>
 #include <string.h>

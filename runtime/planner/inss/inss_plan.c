@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * inss_plan.c - see inss_plan.h. */
-#include "runtime/planner/inss_plan.h"
+#include "runtime/planner/inss/inss_plan.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -2,8 +2,8 @@
  * sequence.c - sequences: made, changed, taken apart, and mapped by a body.  Each result is a bundle of its
  * own, so that an insertion copies the whole sequence. */
 #include <string.h>
-#include "runtime/ops/body.h"
-#include "runtime/ops/bundle.h"
+#include "runtime/ops/control/body.h"
+#include "runtime/ops/control/bundle.h"
 #include "runtime/ops/util.h"
 
 static int infer_later(const struct mo_op_ctx *ctx) {

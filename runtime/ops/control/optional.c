@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * optional.c - optionals, and SequenceMap, which runs a body for each element of its sequences. */
 #include <string.h>
-#include "runtime/ops/body.h"
-#include "runtime/ops/bundle.h"
+#include "runtime/ops/control/body.h"
+#include "runtime/ops/control/bundle.h"
 #include "runtime/ops/util.h"
 
 static int infer_later(const struct mo_op_ctx *ctx) {

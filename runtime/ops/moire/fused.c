@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * fused.c - moire.Fused, made by graph passes only: its reference asks the plain operators, step by step. */
-#include "runtime/ops/fused.h"
+#include "runtime/ops/moire/fused.h"
 
 #include <string.h>
 #include "runtime/ops/util.h"

@@ -2,7 +2,7 @@
  * inss_impl.h - between the files of InSS's latency model (inss_latency.h). */
 #ifndef MO_INSS_IMPL_H
 #define MO_INSS_IMPL_H
-#include "runtime/planner/inss_latency.h"
+#include "runtime/planner/inss/inss_latency.h"
 
 enum { MO_INSS_COLUMNS = 4 }; /* most terms of a small least-squares problem */
 

@@ -6,10 +6,10 @@
  * relative (weights over the squared time), since times lie two orders of magnitude apart on one grid.  The
  * weights have a floor: where the width is narrow the plane becomes one through all points in place of none.
  * They are products of a part by batch and one by share: eight exponentials for 16 points. */
-#include "runtime/planner/inss_latency.h"
+#include "runtime/planner/inss/inss_latency.h"
 
 #include <math.h>
-#include "runtime/planner/inss_impl.h"
+#include "runtime/planner/inss/inss_impl.h"
 
 static const double weight_floor = 1e-9, ridge = 1e-9;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * frames.c - the reference of moire.Frames; see frames.h. */
-#include "runtime/ops/frames.h"
+#include "runtime/ops/moire/frames.h"
 #include <math.h>
 #include <string.h>
 #include "runtime/ops/util.h"
