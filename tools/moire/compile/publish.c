@@ -266,6 +266,7 @@ static int publish_with(const struct mo_env *env, const char *store, struct publ
     moire_tenant *t;
     moire_config_init(&config);
     config.store = store;
+    config.policy = "fcfs"; /* which runs every layer's first version: others sum in another order */
     config.log = env->log;
     config.log_user = env->log_user;
     moire_tenant_config_init(&p->config);
