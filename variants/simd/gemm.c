@@ -66,15 +66,6 @@ static void set_panels(const struct job *job, int64_t at, int64_t panels, int64_
     t->panel = kn * 16;
 }
 
-/* Asks for one share of the panels that the next tiles read: spread over the row blocks of this one, the
- * weights arrive while the arithmetic runs. */
-static void fetch_ahead(const float *b, int64_t panel, int64_t panels, int64_t k_count, int64_t i,
-                        int64_t shares) {
-    for (int64_t w = 0; w < panels; w++)
-        for (int64_t k = k_count * i / shares; k < k_count * (i + 1) / shares; k++)
-            __builtin_prefetch(b + w * panel + k * 16, 0, 2);
-}
-
 /* Panels [first, last) against all row blocks for products [k0, k0 + kn). */
 static void sweep(const struct job *job, int64_t first, int64_t last, int64_t k0, int64_t kn) {
     const struct mo_gemm_params *p = job->p;
@@ -90,8 +81,8 @@ static void sweep(const struct job *job, int64_t first, int64_t last, int64_t k0
             t.a = job->packed + top * kn;
             t.c = job->c + top * job->c_row + col;
             t.ldc = job->c_row;
-            if (job->blocks > 1 && at + 2 * panels <= last && !p->float16)
-                fetch_ahead(t.b + panels * t.panel, t.panel, panels, kn, i, job->blocks);
+            const bool fetches = job->blocks > 1 && !i && at + 2 * panels <= last && !p->float16;
+            t.ahead = fetches ? t.b + panels * t.panel : NULL;
             tile_at(&t, rows, panels, valid, job->side);
             if (k0 + kn < p->k || (p->fuse.act == MO_ACT_NONE && !job->residual)) continue;
             for (int r = 0; r < rows; r++)

@@ -32,6 +32,7 @@ struct gemm_tile {
     int64_t k_count;
     const float *start;    /* bias of the first panel, read once a tile; NULL: continue from c */
     const uint16_t *small; /* B as float16, in place of b; NULL: none */
+    const float *ahead; /* the panels of the tiles after this one, asked for while it computes; may be NULL */
 };
 
 /* A vector of float16. */
@@ -58,7 +59,7 @@ static inline __attribute__((always_inline)) void tile_body(const struct gemm_ti
                                                             const int panels, const bool half) {
     const int width = panels * PANEL_VECTORS;
     vec_value acc[TILE_ROWS][SLIM_PANELS * PANEL_VECTORS];
-    const float *a = t->a, *b = t->b;
+    const float *a = t->a, *b = t->b, *ahead = t->ahead ? t->ahead : b;
     const uint16_t *small = t->small;
     const int64_t ldb = t->ldb, panel = t->panel;
 #pragma GCC unroll 16
@@ -82,6 +83,12 @@ static inline __attribute__((always_inline)) void tile_body(const struct gemm_ti
 #pragma GCC unroll 16
             for (int w = 0; w < width; w++)
                 acc[r][w] = vec_mac(acc[r][w], bw[w], x);
+        }
+        if (panels == TILE_PANELS && !half) {
+#pragma GCC unroll 16
+            for (int w = 0; w < panels; w++)
+                __builtin_prefetch(ahead + w * panel, 0, 2);
+            ahead += ldb;
         }
         a += rows;
         b = half ? b : b + ldb;
