@@ -2,9 +2,11 @@
 """check_haproxy.py - HAProxy in front of three `moire serve`, by the files of `moire scale haproxy`.
 
 All nodes are restarted in turn under load: no query fails, and none runs twice, by the ids in the servers' logs.  One
-is killed: what fails says so, and nothing runs twice.  Needs Debian's haproxy; says so where it is missing.
+is killed: what fails says so, and nothing runs twice.  With --namespaces HAProxy and each node have a network of their
+own, and the link of one is cut, too: what it had taken fails in seconds, the others go on, and it is used again when
+the link is back.  Needs Debian's haproxy, and namespaces; says so where they are missing.
 
-    check_haproxy.py --moire build/moire
+    check_haproxy.py --moire build/moire [--namespaces]
 """
 import argparse
 import collections
@@ -14,18 +16,21 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import haproxy_bed  # noqa: E402
+import network_bed  # noqa: E402
 
 TARGETS_MS = {"lenet": 50, "digits": 200}
+LOST_S = 10  # a query that waits for a node which the network has lost has failed by then, and so has a check
 
 
-def make(moire, folder):
+def make(moire, folder, places):
     """Models beside the folders of the nodes' files, and a bed that nobody has started."""
     path = os.path.join(folder, "lenet.onnx")
     subprocess.run([moire, "zoo", "build", "lenet", "-o", path], check=True, stdout=subprocess.DEVNULL)
-    return haproxy_bed.Bed(moire, folder, {name: (path, qos) for name, qos in TARGETS_MS.items()})
+    return haproxy_bed.Bed(moire, folder, {name: (path, qos) for name, qos in TARGETS_MS.items()}, places)
 
 
 def outputs(record):
@@ -77,7 +82,7 @@ def agents(bed):
     bed.until(lambda: bed.seen("lenet")["n0"]["status"] == "UP", "up again")
     node.process.send_signal(signal.SIGTERM)
     bed.until(lambda: bed.seen("lenet")["n0"]["status"].startswith("DRAIN"), "left alone", 50)
-    assert bed.get("/v2/models/lenet/ready", node.port) == 400 and bed.get("/v2/models/lenet", node.port) == 200
+    assert bed.get("/v2/models/lenet/ready", node) == 400 and bed.get("/v2/models/lenet", node) == 200
     assert node.stop() == 0
     node.flags = ()
     node.start()
@@ -85,7 +90,7 @@ def agents(bed):
 
 
 def rolling_restart(bed):
-    with haproxy_bed.Load(bed.port, bodies()) as load:
+    with haproxy_bed.Load(bed.at, bodies()) as load:
         load.until(100)
         for node in bed.nodes:
             node.restart()
@@ -102,9 +107,7 @@ def rolling_restart(bed):
 
 def killed(bed):
     """What it had taken fails at its client; the others go on, and it is taken back when it is there again."""
-    for node in bed.nodes:
-        os.truncate(node.log_path, 0)
-    with haproxy_bed.Load(bed.port, bodies()) as load:
+    with haproxy_bed.Load(bed.at, bodies()) as load:
         load.until(100)
         bed.nodes[1].stop(signal.SIGKILL)
         load.until(300)
@@ -120,30 +123,68 @@ def killed(bed):
     print(json.dumps({"killed": 1, "queries": len(load.records), "failed": len(failed)}))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--moire", required=True)
-    moire = os.path.abspath(parser.parse_args().moire)
-    if not haproxy_bed.haproxy():
-        print("check_haproxy: skipped, there is no haproxy: apt-get install haproxy")
-        print("0 passed, 0 failed, 4 skipped")
-        return 0
+def parted(bed):
+    """The network loses a node that goes on to run, under load, and finds it again."""
+    node = bed.nodes[1]
+    with haproxy_bed.Load(bed.at, bodies(), clients=8) as load:
+        load.until(100)
+        bed.places.cut(node.name)
+        bed.until(lambda: bed.seen("lenet")[node.name]["status"] == "DOWN", "down", LOST_S)
+        time.sleep(LOST_S)
+        alone = time.monotonic()
+        load.until(300)
+        bed.places.mend(node.name)
+        bed.until(lambda: bed.seen("lenet")[node.name]["status"] == "UP", "up again")
+        had = len(node.answered())
+        load.until(300)
+        bed.until(lambda: len(node.answered()) > had, "used again")
+    failed = [r for r in load.records if r.status != 200]
+    assert len(failed) <= len(load.threads), f"{len(failed)} failed, {len(load.threads)} were under way"
+    assert all(r.status in (0, 502, 504) and r.begun < alone for r in failed), failed
+    longest = max(r.took for r in load.records)
+    assert longest < LOST_S, f"a query had no answer for {longest:.1f} s"
+    same_answers(load.records)
+    once(bed, load.records)
+    print(json.dumps({"parted": 1, "queries": len(load.records), "failed": len(failed), "longest_s": round(longest, 2)}))
+
+
+def run(moire, namespaces):
+    """How many cases passed, and how many there are."""
+    cases = [routes, agents, rolling_restart, killed] + [parted] * namespaces
     good = 0
     with tempfile.TemporaryDirectory() as folder:
-        bed = make(moire, folder)
+        bed = make(moire, folder, network_bed.Network() if namespaces else haproxy_bed.Loopback())
         bed.checked()
         with bed:
             bed.wait("lenet")
             bed.wait("digits")
-            for case in (routes, agents, rolling_restart, killed):
+            for case in cases:
+                for node in bed.nodes:
+                    os.truncate(node.log_path, 0)
                 try:
                     case(bed)
                     print(f"ok      {case.__name__}")
                     good += 1
                 except Exception as e:  # the other cases run
                     print(f"FAILED  {case.__name__}: {type(e).__name__}: {e}")
-    print(f"{good} passed, {4 - good} failed")
-    return good != 4
+    return good, len(cases)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--moire", required=True)
+    parser.add_argument("--namespaces", action="store_true", help="a network of its own for each node")
+    o = parser.parse_args()
+    moire = os.path.abspath(o.moire)
+    why = None if haproxy_bed.haproxy() else "there is no haproxy: apt-get install haproxy"
+    why = why or (network_bed.enter() if o.namespaces else None)
+    if why:
+        print(f"check_haproxy: skipped, {why}")
+        print(f"0 passed, 0 failed, {4 + o.namespaces} skipped")
+        return 0
+    good, n = run(moire, o.namespaces)
+    print(f"{good} passed, {n - good} failed")
+    return good != n
 
 
 sys.exit(main())

@@ -1,7 +1,8 @@
-"""haproxy_bed.py - HAProxy in front of several `moire serve` on loopback, all as `moire scale haproxy` writes them, and
-clients that keep a record of every query.
+"""haproxy_bed.py - HAProxy in front of several `moire serve`, all as `moire scale haproxy` writes them, and clients that
+keep a record of every query.
 
-Used by check_haproxy.py and bench/haproxy-restart.
+They are on loopback, each at a port of its own, or each in a namespace of its own (network_bed.py).  Used by
+check_haproxy.py, check_network.py and bench/haproxy-restart.
 """
 import collections
 import csv
@@ -44,32 +45,44 @@ def free_ports(n):
     return found
 
 
-def plan_of(ports, models):
-    """models: {name: (file, qos_ms)}; every node has all of them."""
+class Loopback:
+    """Where HAProxy (`front`) and the nodes are: addresses with ports."""
+
+    def __init__(self, n_nodes=3):
+        self.front, *self.nodes = [("127.0.0.1", port) for port in free_ports(n_nodes + 1)]
+
+    def words(self, name):
+        """What a command begins with to run at `name`: nothing, there is but one place."""
+        return []
+
+
+def plan_of(nodes, models):
+    """nodes: addresses with ports; models: {name: (file, qos_ms)}; every node has all of them."""
     return {
         "plan": 1, "qps": 100, "routing": "outstanding",
-        "models": [{"name": name, "file": file, "qos_ms": qos, "qps": 100, "replicas": len(ports), "attainment": 1}
+        "models": [{"name": name, "file": file, "qos_ms": qos, "qps": 100, "replicas": len(nodes), "attainment": 1}
                    for name, (file, qos) in models.items()],
-        "nodes": [{"name": f"n{i}", "address": "127.0.0.1", "port": port, "cores": 1, "memory_mb": 1024,
-                   "models": [{"name": name, "qps": 10} for name in models]} for i, port in enumerate(ports)]}
+        "nodes": [{"name": f"n{i}", "address": host, "port": port, "cores": 1, "memory_mb": 1024,
+                   "models": [{"name": name, "qps": 10} for name in models]} for i, (host, port) in enumerate(nodes)]}
 
 
 class Node:
     """One `moire serve`, which may be ended and started again."""
 
-    def __init__(self, moire, folder, name, *flags):
-        self.moire, self.name, self.flags = moire, name, flags
+    def __init__(self, moire, folder, name, words, *flags):
+        self.moire, self.name, self.words, self.flags = moire, name, words, flags
         self.config = os.path.join(folder, "nodes", f"{name}.json")
         self.log_path = os.path.join(folder, f"{name}.log")
         with open(self.config, encoding="utf-8") as f:
-            self.port = json.load(f)["http_port"]
+            document = json.load(f)
+        self.at = document["host"], document["http_port"]
         self.process = None
 
     def start(self):
         with open(self.log_path, "a", encoding="utf-8") as log:
             self.process = subprocess.Popen(
-                [self.moire, "serve", "--config", self.config, "--threads", "1", "--json", "--json-log",
-                 "--log-verbose", "1", *self.flags], stdout=subprocess.PIPE, stderr=log, text=True)
+                [*self.words, self.moire, "serve", "--config", self.config, "--threads", "1", "--json", "--json-log",
+                 "--log-verbose", "1", "--insecure", *self.flags], stdout=subprocess.PIPE, stderr=log, text=True)
         assert self.process.stdout.readline(), f"{self.name} did not start: {self.log()[-500:]}"
 
     def log(self):
@@ -94,18 +107,20 @@ class Node:
 
 
 class Bed:
-    """In a `with`: HAProxy on `port`, its nodes behind it."""
+    """In a `with`: HAProxy, which is asked `at` an address and port, and its nodes behind it."""
 
-    def __init__(self, moire, folder, models, n_nodes=3, *flags):
-        self.folder = folder
-        self.port, *ports = free_ports(n_nodes + 1)
+    def __init__(self, moire, folder, models, places=None):
+        """models: as plan_of has them; places: Loopback or network_bed.Network."""
+        self.folder, self.places = folder, places or Loopback()
+        self.at = self.places.front
         plan = os.path.join(folder, "plan.json")
         with open(plan, "w", encoding="utf-8") as f:
-            json.dump(plan_of(ports, models), f)
-        subprocess.run([moire, "scale", "haproxy", plan, "-o", folder, "--listen", f"127.0.0.1:{self.port}",
+            json.dump(plan_of(self.places.nodes, models), f)
+        subprocess.run([moire, "scale", "haproxy", plan, "-o", folder, "--listen", "{}:{}".format(*self.at),
                         "--agent-step", str(STEP)], check=True, stdout=subprocess.DEVNULL)
         self.config = os.path.join(folder, "haproxy.cfg")
-        self.nodes = [Node(moire, folder, f"n{i}", *flags) for i in range(n_nodes)]
+        names = [f"n{i}" for i in range(len(self.places.nodes))]
+        self.nodes = [Node(moire, folder, name, self.places.words(name)) for name in names]
         self.process = None
 
     def checked(self):
@@ -124,7 +139,8 @@ class Bed:
         with open(self.config, "w", encoding="utf-8") as f:
             f.write(text.replace("global\n", f"global\n    stats socket {self.control} mode 600 level user\n", 1))
         with open(os.path.join(self.folder, "haproxy.log"), "w", encoding="utf-8") as log:
-            self.process = subprocess.Popen([haproxy(), "-db", "-f", self.config], stdout=log, stderr=log)
+            self.process = subprocess.Popen(
+                [*self.places.words("lb"), haproxy(), "-db", "-f", self.config], stdout=log, stderr=log)
         return self
 
     def __exit__(self, *_):
@@ -133,8 +149,9 @@ class Bed:
                 process.kill()
                 process.wait()
 
-    def get(self, path, port=None):
-        c = http.client.HTTPConnection("127.0.0.1", port or self.port, timeout=30)
+    def get(self, path, node=None):
+        """The status that HAProxy, or a node, answers; 0: none."""
+        c = http.client.HTTPConnection(*(node or self).at, timeout=30)
         try:
             c.request("GET", path)
             answer = c.getresponse()
@@ -159,15 +176,16 @@ class Bed:
     def until(self, holds, what, seconds=60):
         end = time.monotonic() + seconds
         while not holds():
-            assert time.monotonic() < end, f"not {what} in {seconds} s: {self.seen('lenet')}"
+            seen = {name: row["status"] for name, row in self.seen("lenet").items()}
+            assert time.monotonic() < end, f"not {what} in {seconds} s: {seen}"
             time.sleep(0.02)
 
     def wait(self, model, seconds=60):
         """Until HAProxy and every node say that the model is ready."""
         end = time.monotonic() + seconds
-        for port in [n.port for n in self.nodes] + [self.port]:
-            while self.get(f"/v2/models/{model}/ready", port) != 200:
-                assert time.monotonic() < end, f"port {port} is not ready"
+        for who in [*self.nodes, self]:
+            while self.get(f"/v2/models/{model}/ready", who) != 200:
+                assert time.monotonic() < end, f"{who.at} is not ready"
                 time.sleep(0.02)
 
 
@@ -177,9 +195,10 @@ Record = collections.namedtuple("Record", "id model status begun took answer")
 class Load:
     """Clients that ask one question after the other, each with an id, until they are told to stop."""
 
-    def __init__(self, port, bodies, clients=4, pause=0.0):
-        """bodies: {model: JSON, or what makes it of an id}; pause: seconds between an answer and the next question."""
-        self.port, self.bodies, self.pause = port, bodies, pause
+    def __init__(self, at, bodies, clients=4, pause=0.0):
+        """at: address and port; bodies: {model: JSON, or what makes it of an id}; pause: seconds between an answer and
+        the next question."""
+        self.at, self.bodies, self.pause = at, bodies, pause
         self.ends, self.records, self.lock = threading.Event(), [], threading.Lock()
         self.threads = [threading.Thread(target=self.ask, args=(i,)) for i in range(clients)]
 
@@ -213,7 +232,7 @@ class Load:
             body = body(name) if callable(body) else body
             begun = time.monotonic()
             try:
-                connection = connection or http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+                connection = connection or http.client.HTTPConnection(*self.at, timeout=60)
                 connection.request("POST", f"/v2/models/{model}/infer", body,
                                    {"X-Request-Id": name, "Content-Type": "application/json"})
                 answer = connection.getresponse()

@@ -19,6 +19,7 @@ check-clients: $(B)/moire ## moire serve answers tritonclient as ONNX Runtime do
 	@$(VENV)/bin/python tests/serve/check_batching.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_shapes.py --moire $(B)/moire
 	@$(VENV)/bin/python tests/serve/check_haproxy.py --moire $(B)/moire
+	@$(VENV)/bin/python tests/serve/check_haproxy.py --moire $(B)/moire --namespaces
 	@$(VENV)/bin/python tests/serve/check_manifests.py --moire $(B)/moire
 .PHONY: check-conformance
 check-conformance: $(B)/moire ## moire serve answers 540 requests as Triton did, but for the differences that are meant

@@ -8,7 +8,10 @@
  * No query runs twice.  HAProxy sends a query again only where no connection came about, and each query has a
  * connection of its own: on one that is used again, a node that ends and a query can pass each other, and
  * nobody knows whether it was taken.  A node that is to end says so to checks and agent while it still takes
- * queries (`moire serve --drain-seconds`), so that nothing is on its way when it closes its doors. */
+ * queries (`moire serve --drain-seconds`), so that nothing is on its way when it closes its doors.
+ *
+ * What waits for a node that the network has lost is ended by TCP's own probes, not because checks fail:
+ * those of a node that is to end fail, too, while it answers what it has taken. */
 #include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +75,14 @@ static const char head[] =
     "    timeout client 65s\n"
     "    timeout http-request 65s\n"
     "    timeout queue 5s\n"
-    "    timeout check 2s\n";
+    "    timeout check 2s\n"
+    "    # what waits for a node that the network has lost fails after 5 s: its kernel answers no probe.  "
+    "One\n"
+    "    # that is busy, or that ends, does\n"
+    "    option srvtcpka\n"
+    "    srvtcpka-idle 2s\n"
+    "    srvtcpka-intvl 1s\n"
+    "    srvtcpka-cnt 3\n";
 
 /* A query may wait for all those before it, so the target says little; a client that leaves ends it. */
 static double timeout_s(const struct mo_scale_plan *p) {
@@ -111,7 +121,8 @@ static void put_backend(FILE *to, const char *name, const char *ready) {
             "\nbackend %s\n    balance leastconn\n    option httpchk\n"
             "    http-check send meth GET uri %s ver HTTP/1.1 hdr host moire\n"
             "    http-check expect status 200\n"
-            "    default-server inter 500ms fastinter 200ms downinter 500ms fall 2 rise 2 weight 100\n",
+            "    default-server inter 500ms fastinter 200ms downinter 500ms fall 2 rise 2 weight 100 "
+            "tcp-ut 5s\n",
             name, ready);
 }
 
