@@ -13,7 +13,7 @@ enum { MO_LOADGEN_SYSTEMS = 4 };
 /* One system of the command. */
 struct mo_loadgen_system {
     const char *family; /* "moire", "onnxruntime" */
-    const char *over;   /* "http": a server started for it, or `server`; NULL: in LoadGen's process */
+    const char *over;   /* "http", "grpc": a server started for it, or `server`; NULL: in LoadGen's process */
 };
 
 struct mo_loadgen_options {

@@ -18,7 +18,7 @@ from prctl import die_with_parent, wake_on_time
 
 SAMPLES, LOOK_S = 64, 1.0
 FEWEST = {"SingleStream": 64, "MultiStream": 662}  # queries: without so many early stopping has no estimate
-PACKAGES = {"mlperf_loadgen": "mlcommons-loadgen", "onnxruntime": "onnxruntime", "moire": "dist/moire-*.whl (make wheel)"}
+PACKAGES = {"mlperf_loadgen": "mlcommons-loadgen", "grpc": "grpcio", "moire": "dist/moire-*.whl (make wheel)"}
 
 
 class Feeder:
@@ -164,7 +164,7 @@ def test(job, system, fail):
     took = time.monotonic() - start
     loadgen.DestroyQSL(library)
     loadgen.DestroySUT(sut)
-    row = {"system": job["system"], "over": "http" if job["over"] or job["server"] else None}
+    row = {"system": job["system"], "over": job["over"]}
     row |= {"version": system.version, "samples_per_second_before": rate, "seconds": took}
     row |= {"target_qps": settings.server_target_qps if job["scenario"] == "Server" else None}
     row |= {"target_ms": settings.server_target_latency_ns / 1e6 if job["scenario"] == "Server" else None}

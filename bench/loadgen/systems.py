@@ -106,7 +106,7 @@ class OnnxRuntime:
 
 def open_system(job):
     """The system that the job names."""
-    if job["over"] or job["server"]:
+    if job["over"]:
         from network import Network
 
         return Network(job, Workers)

@@ -18,6 +18,8 @@ loadgen = pytest.mark.skipif(
     not importlib.util.find_spec("mlperf_loadgen"), reason="needs mlcommons-loadgen"
 )
 
+SHARE = os.path.join(os.path.dirname(moire.__file__), "share/moire/loadgen")
+
 
 @pytest.fixture(autouse=True)
 def this_python(monkeypatch):
@@ -66,19 +68,56 @@ def test_each_scenario_is_loadgen_s(path, tmp_path, scenario):
 
 
 @loadgen
-def test_a_server_is_tested_over_its_network(path, tmp_path):
-    told = run(path, "Server", tmp_path / "logs", over="none,http", qps=100, latency_ms=200)
-    assert [row["over"] for row in told["results"]] == [None, "http"]
+@pytest.mark.skipif(not importlib.util.find_spec("grpc"), reason="needs grpcio")
+def test_a_server_is_tested_over_its_networks(path, tmp_path):
+    told = run(path, "Server", tmp_path / "logs", over="none,http,grpc", qps=100, latency_ms=200)
+    assert [row["over"] for row in told["results"]] == [None, "http", "grpc"]
     for row in told["results"]:
         check_row(row, "Server")
-    assert told["results"][1]["logs"] == str(tmp_path / "logs" / "http")
-    assert "ready" in (tmp_path / "logs" / "http" / "serve.log").read_text()
+    for row, name in zip(told["results"][1:], ("http", "grpc")):
+        assert row["logs"] == str(tmp_path / "logs" / name) and row["version"] == moire.__version__
+        assert "ready" in (tmp_path / "logs" / name / "serve.log").read_text()
+    with pytest.raises(moire.Failed, match="127.0.0.1:9: .*UNAVAILABLE.*: 'none'"):
+        run("none", "Server", tmp_path / "logs", server="127.0.0.1:9", over="grpc", qps=1)
+
+
+@pytest.mark.skipif(not importlib.util.find_spec("grpc"), reason="needs grpcio")
+def test_messages_of_grpc_are_protobuf_s(monkeypatch):
+    """What over_grpc.py writes protobuf reads, and the other way round; `onnx` brings protobuf along."""
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    monkeypatch.syspath_prepend(SHARE)
+    import over_grpc
+
+    kind = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="some.proto", package="some", syntax="proto3")
+    tensor = file.message_type.add(name="Tensor")
+    request = file.message_type.add(name="Request")
+    for to, name, number, form, many in [
+        (tensor, "name", 1, kind.TYPE_STRING, 1), (tensor, "datatype", 2, kind.TYPE_STRING, 1),
+        (tensor, "shape", 3, kind.TYPE_INT64, 3), (request, "model_name", 1, kind.TYPE_STRING, 1),
+        (request, "inputs", 5, kind.TYPE_MESSAGE, 3), (request, "raw_input_contents", 7, kind.TYPE_BYTES, 3),
+    ]:  # fmt: skip
+        made = to.field.add(name=name, number=number, type=form, label=many)
+        if form == kind.TYPE_MESSAGE:
+            made.type_name = ".some.Tensor"
+    pool = descriptor_pool.DescriptorPool()
+    pool.Add(file)
+    tensors, requests = (message_factory.GetMessageClass(pool.FindMessageTypeByName(f"some.{n}")) for n in ("Tensor", "Request"))
+    feed = {"x": random(3, 200), "ids": random(4).astype("int64")}
+    read = requests.FromString(over_grpc.infer_request("model", feed))
+    assert read.model_name == "model" and [i.name for i in read.inputs] == ["x", "ids"]
+    assert [list(i.shape) for i in read.inputs] == [[3, 200], [4]]
+    assert [i.datatype for i in read.inputs] == ["FP32", "INT64"]
+    assert list(read.raw_input_contents) == [array.tobytes() for array in feed.values()]
+    written = tensors(name="x", datatype="FP32", shape=[-1, 3, 1 << 40]).SerializeToString()
+    assert over_grpc.tensor_of(written) == ("x", "FP32", [-1, 3, 1 << 40])
 
 
 @loadgen
 def test_its_arrivals_are_known(path, tmp_path, monkeypatch):
     """bench/loadgen/cross_check.py plays LoadGen's arrivals of a seed: they are the same to the ns."""
-    monkeypatch.syspath_prepend(os.path.join(os.path.dirname(moire.__file__), "share/moire/loadgen"))
+    monkeypatch.syspath_prepend(SHARE)
     from cross_check import arrivals
 
     run(path, "Server", tmp_path / "logs", qps=200, latency_ms=100, seed=7)
@@ -144,8 +183,9 @@ def test_flags_that_do_not_go_together(path, tmp_path):
         ({"scenario": "Offline", "latency_ms": 1}, "--latency-ms goes with --scenario Server"),
         ({"scenario": "SingleStream", "batch": 2}, "--batch goes with"),
         ({"scenario": "Offline", "peers": "openvino"}, "must be onnxruntime or none"),
-        ({"scenario": "Offline", "over": "grpc"}, "must be none or http"),
-        ({"scenario": "Offline", "server": "x:1", "over": "http"}, "only one of them"),
+        ({"scenario": "Offline", "over": "tcp"}, "must be none, http or grpc"),
+        ({"scenario": "Offline", "server": "x:1", "over": "http,grpc"}, "with --server one of http and grpc"),
+        ({"scenario": "Offline", "server": "x:1", "over": "none"}, "must be http or grpc"),
         ({"scenario": "Offline", "server": "x"}, "must be like 127.0.0.1:8000"),
         ({"scenario": "Batch"}, "SingleStream"),
     ]

@@ -28,9 +28,9 @@ static const struct mo_flag rows[] = {
     {"--threads", "N", ON(LOADGEN), TO(threads), "cores that every system may use; all by default",
      .least = 1, .most = MO_MAX_CORES},
     {"--over", "NET,...", ON(LOADGEN), TO(over),
-     "http: a server that is started for it, as the system under test; none: in LoadGen's process, as by "
-     "default",
-     .room = 2},
+     "http, grpc: a server that is started for it, or --server, as the system under test; none: in LoadGen's "
+     "process, as by default",
+     .room = 3},
     {"--server", "HOST:PORT", ON(LOADGEN), TO(server),
      "a server of the Open Inference Protocol that runs already; MODEL is its name there"},
     {"--peers", "P", ON(LOADGEN), TO(peers), "onnxruntime: the same test of it beside", .room = 1},

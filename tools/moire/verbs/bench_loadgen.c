@@ -9,20 +9,34 @@ static void add_system(struct mo_loadgen_options *l, const char *family, const c
         l->system[l->n_systems++] = (struct mo_loadgen_system){.family = family, .over = over};
 }
 
-/* moire in LoadGen's process, behind a network, or both; then the peer. */
+/* moire as it is asked for: in LoadGen's process, or over a network, which a server always is. */
+static int pick_ways(const struct mo_options *o, struct mo_loadgen_options *l, moire_error *err) {
+    static const char *const nets[] = {"http", "grpc"};
+    if (!o->over.n) add_system(l, "moire", o->server ? nets[0] : NULL);
+    for (int i = 0; i < o->over.n; i++) {
+        const char *word = o->over.word[i], *net = NULL;
+        for (int k = 0; k < 2; k++)
+            if (!strcmp(word, nets[k])) net = nets[k];
+        if (!net && (o->server || strcmp(word, "none") != 0))
+            return mo_flag_bad(err, "--over", word,
+                               o->server ? "with --server must be http or grpc"
+                                         : "must be none, http or grpc");
+        add_system(l, "moire", net);
+    }
+    return MOIRE_OK;
+}
+
+/* moire, then the peer. */
 static int pick_systems(const struct mo_options *o, struct mo_loadgen_options *l, moire_error *err) {
-    if (o->server && o->over.n) return mo_fail(err, MOIRE_EINVAL, "--server and --over: only one of them");
+    if (o->server && o->over.n > 1)
+        return mo_fail(err, MOIRE_EINVAL,
+                       "--over: with --server one of http and grpc, which speak at ports of their own");
     if (o->server && o->peers.n)
         return mo_fail(err, MOIRE_EINVAL, "--peers: with --server the file of the model is not known here");
     if (o->server && !strchr(o->server, ':'))
         return mo_flag_bad(err, "--server", o->server, "must be like 127.0.0.1:8000");
-    for (int i = 0; i < o->over.n; i++) {
-        const bool none = !strcmp(o->over.word[i], "none");
-        if (!none && strcmp(o->over.word[i], "http") != 0)
-            return mo_flag_bad(err, "--over", o->over.word[i], "must be none or http");
-        add_system(l, "moire", none ? NULL : "http");
-    }
-    if (!o->over.n) add_system(l, "moire", o->server ? "http" : NULL);
+    int code = pick_ways(o, l, err);
+    if (code) return code;
     for (int i = 0; i < o->peers.n; i++) {
         if (!strcmp(o->peers.word[i], "none")) continue;
         if (strcmp(o->peers.word[i], "onnxruntime") != 0)
