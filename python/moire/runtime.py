@@ -59,6 +59,11 @@ class Runtime:
     store, generic_only: as of Session.
     pin: bind the worker threads to cores of their own.
     record: events that every core remembers for record_to(); 0 is none.
+    device: "cuda" is the machine's NVIDIA GPUs beside the cores, by the plugin that the package
+        brings along; "cuda:FILE" is another plugin.  Without driver or GPU it raises Unsupported
+        or DeviceError, which say what is missing.
+    device_options: {"precision": "fp16", "process": "child", "libraries": "DIR:DIR", ...}, fields
+        of moire_config in include/moire.h without their "device_".
 
     Everything may be called from any thread.  Use it in a `with`, or close() it; dropping it and
     the end of the interpreter do the same: what is accepted is answered first.
@@ -76,6 +81,8 @@ class Runtime:
         generic_only: bool = False,
         pin: bool = True,
         record: int = 0,
+        device: Optional[str] = None,
+        device_options: Optional[Mapping[str, Any]] = None,
     ):
         self._core = core = Core(
             dict(limits or {}),
@@ -87,6 +94,8 @@ class Runtime:
             generic_only=generic_only,
             no_pin=not pin,
             record=record,
+            device=device,
+            **_device_fields(device, device_options),
         )
         self._end = weakref.finalize(self, core.close)
         self._models: dict[str, Model] = {}
@@ -104,6 +113,7 @@ class Runtime:
         shed_late: bool = False,
         cores: int = 0,
         weight: float = 0.0,
+        device_only: bool = False,
         precision: str = "auto",
         tolerance: float = 0.0,
         exact: bool = False,
@@ -119,6 +129,7 @@ class Runtime:
         shed_late: a query that can no longer be in time ends with Shed.
         cores: its queries have no more cores at once, all together; 0 is no bound.
         weight: its share where not all can be served; 0 is 1.
+        device_only: of a runtime with a device: only there, with nothing prepared for cores.
         precision, tolerance, exact, shapes, max_shapes: as of Session.
 
         A load takes from milliseconds to many seconds, while other models are served.
@@ -131,6 +142,7 @@ class Runtime:
             "shed_late": shed_late,
             "cores": cores,
             "weight": weight,
+            "device_only": device_only,
             "precision": precision_code(precision),
             "tolerance": tolerance,
             "exact": exact,
@@ -282,6 +294,24 @@ class Runtime:
 
     def __exit__(self, *_: Any) -> None:
         self.close()
+
+
+_DEVICE_FIELDS = frozenset(
+    field[len("device_") :]
+    for field, _ in ffi.typeof("moire_config").fields
+    if field.startswith("device_")
+)
+
+
+def _device_fields(device: Optional[str], options: Optional[Mapping[str, Any]]) -> dict[str, Any]:
+    """Fields of moire_config for the options of a device."""
+    if options and not device:
+        raise errors.InvalidArgument("device_options go with device")
+    for name in options or {}:
+        if name not in _DEVICE_FIELDS:
+            there = ", ".join(sorted(_DEVICE_FIELDS))
+            raise errors.InvalidArgument(f"device_options has no {name!r}; there are {there}")
+    return {f"device_{name}": value for name, value in (options or {}).items()}
 
 
 def _ns(name: str, ms: float) -> int:

@@ -1,23 +1,24 @@
 # python.mk - the Python package: a wheel in dist/, and its tests in an environment of its own.
 #
-# The wheel has the library with a queue for answers (python/native) and the command with all archives linked in.
+# The wheel has the library with a queue for answers (python/native), the command with all archives linked in, and what
+# uses GPUs, which needs none to be built.
 PYTHON      ?= python3
 PYTHON_VENV ?= .venv-python
 
 $(B)/python/libmoire.so: $(LIB_OBJ) $(B)/obj/python/native/answers.o
 	@mkdir -p $(@D)
-	$(CC) -shared -Wl,-soname,libmoire.so.0 $(LDFLAGS) -o $@ $^ $(LDLIBS)
+	$(CC) -shared -Wl,-soname,libmoire.so.0 '-Wl,-rpath,$$ORIGIN' $(LDFLAGS) -o $@ $^ $(LDLIBS)
 
 .PHONY: wheel python
-wheel: $(B)/python/libmoire.so $(B)/python/moire ## the Python package as dist/moire-VERSION-*.whl
+wheel: $(B)/python/libmoire.so $(B)/python/moire $(B)/libmoire-cuda.so $(B)/moire-gpu-child ## the Python package as dist/moire-VERSION-*.whl
 	@CC="$(CC)" B=$(B) VERSION=$(VERSION) PYTHON=$(PYTHON) VENV=$(PYTHON_VENV) tools/make-wheel
-python: wheel ## the Python package as a wheel, tested in a clean environment
-	@B=$(B) PYTHON=$(PYTHON) tools/check-wheel dist/moire-$(VERSION)-py3-none-*.whl
+python: wheel $(FAKE_OBJS) ## the Python package as a wheel, tested in a clean environment, its GPUs by a driver that is none
+	@FAKES=$(abspath $(B)/tests/fake) B=$(B) PYTHON=$(PYTHON) tools/check-wheel dist/moire-$(VERSION)-py3-none-*.whl
 
 .PHONY: loadgen
 loadgen: wheel ## MLPerf's LoadGen, the wheel and ONNX Runtime in $(B)/loadgen/venv, for `moire bench loadgen`
 	@[ -x $(B)/loadgen/venv/bin/python ] || $(PYTHON) -m venv $(B)/loadgen/venv
-	@$(B)/loadgen/venv/bin/python -m pip install -q --disable-pip-version-check mlcommons-loadgen onnxruntime
+	@$(B)/loadgen/venv/bin/python -m pip install -q --disable-pip-version-check mlcommons-loadgen grpcio onnxruntime
 	@$(B)/loadgen/venv/bin/python -m pip install -q --disable-pip-version-check --force-reinstall dist/moire-*.whl
 	@echo "loadgen: VENV=$(B)/loadgen/venv $(B)/moire bench loadgen resnet50 --scenario Offline --output logs"
 
