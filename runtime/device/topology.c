@@ -24,12 +24,12 @@ static int load(hwloc_topology_t *out, const char *synthetic, moire_error *err) 
     return MOIRE_OK;
 }
 
-/* What the calling thread may run on. */
+/* What the calling thread may run on: a host may narrow that for one runtime, and has other threads. */
 static hwloc_bitmap_t allowed(hwloc_topology_t hw, bool synthetic) {
     hwloc_bitmap_t set = hwloc_bitmap_dup(hwloc_topology_get_allowed_cpuset(hw));
     if (!set || synthetic) return set;
     hwloc_bitmap_t bound = hwloc_bitmap_alloc();
-    if (bound && !hwloc_get_cpubind(hw, bound, HWLOC_CPUBIND_PROCESS) && !hwloc_bitmap_iszero(bound))
+    if (bound && !hwloc_get_cpubind(hw, bound, HWLOC_CPUBIND_THREAD) && !hwloc_bitmap_iszero(bound))
         hwloc_bitmap_and(set, set, bound);
     hwloc_bitmap_free(bound);
     return set;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * topology.h - which cores the runtime may use: hwloc's cores within the process's affinity and cpuset, fewer
- * when a control group's quota grants fewer.  One processing unit a core; SMT siblings are left to the OS. */
+ * topology.h - which cores the runtime may use: hwloc's cores within the calling thread's affinity and the
+ * process's cpuset, fewer when a control group's quota grants fewer.  One processing unit a core; SMT
+ * siblings are left to the OS. */
 #ifndef MO_TOPOLOGY_H
 #define MO_TOPOLOGY_H
 #include "runtime/base/env.h"

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,24 +81,32 @@ static void synthetic_machines(void **state) {
     assert_non_null(strstr(err.message, "pack:x"));
 }
 
-static void affinity_is_respected(void **state) {
-    (void)state;
-    cpu_set_t old, one;
-    assert_int_equal(sched_getaffinity(0, sizeof old, &old), 0);
-    int cpu = 0;
-    while (!CPU_ISSET((size_t)cpu, &old))
-        cpu++;
-    CPU_ZERO(&one);
-    CPU_SET((size_t)cpu, &one);
-    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+/* The cores that a runtime of this thread would take, when the thread may run on the last one only. */
+static void *by_a_narrow_thread(void *out) {
+    cpu_set_t all, one;
     struct mo_env env = mo_env_default();
     struct mo_topology *t = NULL;
-    int rc = mo_topology_create(&env, NULL, 0, root, &t, NULL);
-    sched_setaffinity(0, sizeof old, &old);
-    assert_int_equal(rc, MOIRE_OK);
-    assert_int_equal(t->n_cores, 1);
-    assert_int_equal(t->cpu[0], cpu);
+    size_t cpu = CPU_SETSIZE - 1;
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    while (!CPU_ISSET(cpu, &all))
+        cpu--;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0);
+    assert_int_equal(mo_topology_create(&env, NULL, 0, root, &t, NULL), MOIRE_OK);
+    *(bool *)out = t->n_cores == 1 && t->cpu[0] == (int)cpu;
     mo_topology_destroy(t);
+    return NULL;
+}
+
+/* Other threads of the process may run elsewhere, and the process's first core is theirs. */
+static void affinity_of_the_thread_is_respected(void **state) {
+    (void)state;
+    pthread_t thread;
+    bool only_that_one = false;
+    assert_int_equal(pthread_create(&thread, NULL, by_a_narrow_thread, &only_that_one), 0);
+    pthread_join(thread, NULL);
+    assert_true(only_that_one);
 }
 
 static void quota_of_version_2(void **state) {
@@ -224,7 +233,7 @@ static void core_sets(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(synthetic_machines, open_root, close_root),
-        cmocka_unit_test_setup_teardown(affinity_is_respected, open_root, close_root),
+        cmocka_unit_test_setup_teardown(affinity_of_the_thread_is_respected, open_root, close_root),
         cmocka_unit_test_setup_teardown(quota_of_version_2, open_root, close_root),
         cmocka_unit_test_setup_teardown(quota_of_version_1, open_root, close_root),
         cmocka_unit_test_setup_teardown(quota_inside_a_container, open_root, close_root),
