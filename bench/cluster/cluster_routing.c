@@ -28,7 +28,6 @@ struct mo_router {
     enum mo_routing routing;
     int n_models;
     int *first, *n; /* by model: its targets */
-    int64_t *qos_ns;
     struct target *targets;
     struct shelf *shelves;
     int *on;        /* targets, machine by machine */
@@ -38,9 +37,8 @@ struct mo_router {
     uint64_t rng;
 };
 
-/* Costs: the queries of a machine first, of equals what is predicted, which is below MORE (a quarter of an
- * hour); and predicted late after all that are predicted in time. */
-static const int64_t MORE = INT64_C(1) << 40, LATE = INT64_C(1) << 61;
+/* What is predicted decides among machines with as many queries: it is below MORE, a quarter of an hour. */
+static const int64_t MORE = INT64_C(1) << 40;
 
 static const char *const names[MO_ROUTINGS] = {"random", "outstanding", "two", "deadline"};
 
@@ -134,7 +132,6 @@ static int choose(struct mo_router *r, int model) {
 static int64_t cost_of(const struct mo_router *r, int target) {
     const struct target *t = &r->targets[target];
     const int64_t predicted = r->ahead[target] + t->least_ns;
-    if (r->qos_ns[t->model] && predicted > r->qos_ns[t->model]) return LATE + predicted;
     return r->shelves[t->node].outstanding * MORE + (predicted < MORE ? predicted : MORE - 1);
 }
 
@@ -178,7 +175,6 @@ static void fill(struct mo_router *r, const struct mo_router_config *c, int mode
     double sum = 0, upto = 0;
     r->first[model] = first;
     r->n[model] = m->placed->n;
-    r->qos_ns[model] = m->qos_ns;
     for (int i = 0; i < m->placed->n; i++)
         sum += m->placed->replica[i].qps;
     for (int i = 0; i < m->placed->n; i++) {
@@ -215,12 +211,11 @@ int mo_router_create(const struct mo_router_config *c, struct mo_router **out, m
         r->shelves = mo_region_array(r->region, (size_t)c->n_nodes, sizeof *r->shelves);
         r->on = mo_region_array(r->region, n + 1, sizeof *r->on);
         r->cost = mo_region_array(r->region, n + 1, sizeof *r->cost);
-        r->qos_ns = mo_region_array(r->region, models, sizeof *r->qos_ns);
         r->ahead = mo_region_array(r->region, n + 1, sizeof *r->ahead);
         r->waits = mo_region_array(r->region, kinds * models * models, sizeof *r->waits);
     }
     if (!r->region || !r->first || !r->n || !r->targets || !r->shelves || !r->on || !r->ahead || !r->cost ||
-        !r->qos_ns || !r->waits) {
+        !r->waits) {
         mo_router_destroy(r);
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for a router of %d machines", c->n_nodes);
     }

@@ -5,15 +5,16 @@
  *   random       a replica drawn by its part of the model's rate in the plan
  *   outstanding  the replica whose machine has fewest queries of this router unanswered
  *   two          of two replicas drawn like that, the one with fewer (power of two choices)
- *   deadline     of the replicas that are predicted to answer in time the one whose machine has fewest
- * queries unanswered, of equals the soonest; where none is, the one that is predicted to answer first
+ *   deadline     the same, and of equals the one that is predicted to answer first
  *
  * Predicted is how long the queries that are due before this one keep their machine busy, by the rate that it
  * holds of each model, and then the model's least time there.  "Due before": machines serve by deadlines, so
  * a query waits for those of models with a target that is not longer, and for as many of the others as are
- * old enough, which is taken to be the ratio of the targets.  (The soonest answer of all, and the machine
- * with least work, hold less: what is left of a query that runs is not known, and a long one that is nearly
- * done counts as much as dozens of short ones.) */
+ * old enough, which is taken to be the ratio of the targets.
+ *
+ * The prediction is a rough one: what is left of a query that runs is not known, and the rate that a machine
+ * holds within targets is below what it does when full, so there most queries are predicted late of which
+ * nearly all are in time.  So it rules no machine out; docs/results/cluster.md has what was tried. */
 #ifndef MO_CLUSTER_ROUTING_H
 #define MO_CLUSTER_ROUTING_H
 #include "bench/cluster/replicas.h"
