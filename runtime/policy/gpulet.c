@@ -55,8 +55,7 @@ static int largest(const struct mo_gpulet_serve *v, const struct mo_planned_let 
     return n;
 }
 
-/* When the let must be free again for its tenants but `self`: each one's next batch shall be in time. */
-static int64_t free_by(const struct mo_gpulet_serve *v, const struct mo_planned_let *let, int self) {
+int64_t mo_gpulet_free_by(const struct mo_gpulet_serve *v, const struct mo_planned_let *let, int self) {
     int64_t by = MO_NEVER;
     for (int e = 0; e < let->n_entries; e++) {
         const struct mo_let_entry *entry = &let->entries[e];
@@ -103,8 +102,8 @@ static int instances(const struct mo_gpulet_serve *v, int tenant) {
 
 /* What a tenant can run on an idle let now; `room`: when the let must be free again, `least`: a batch that
  * the plan grants whatever the room. */
-static struct mo_gpulet_offer offer_of(struct mo_gpulet_serve *v, const struct mo_planned_let *let,
-                                       int tenant, const struct mo_let_entry *entry, int64_t room) {
+struct mo_gpulet_offer mo_gpulet_offer_of(struct mo_gpulet_serve *v, const struct mo_planned_let *let,
+                                          int tenant, const struct mo_let_entry *entry, int64_t room) {
     const struct mo_view_tenant *t = &v->view->tenants[tenant];
     double slow = mo_gpulet_slowdown(v, let, tenant, entry);
     int64_t now = v->at, one = mo_gpulet_batch_ns(v, let, tenant, 1, slow);
@@ -170,8 +169,8 @@ static void run_block(struct mo_gpulet_serve *v, const struct mo_planned_let *le
     v->s->overtaken[tenant] = 0;
 }
 
-static void run(struct mo_gpulet_serve *v, const struct mo_planned_let *let,
-                const struct mo_gpulet_offer *o) {
+void mo_gpulet_run(struct mo_gpulet_serve *v, const struct mo_planned_let *let,
+                   const struct mo_gpulet_offer *o) {
     run_block(v, let, o->tenant, v->view->tenants[o->tenant].waiting[o->first], 0, o->n);
     v->taken[o->tenant] = o->first + o->n;
     v->started[o->tenant] += o->n;
@@ -184,7 +183,7 @@ static void go_on(struct mo_gpulet_serve *v, const struct mo_planned_let *let, i
     run_block(v, let, tenant, t->paused[0], v->view->queries[t->paused[0]].next_layer, t->n_paused);
 }
 
-static bool is_idle(const struct mo_gpulet_serve *v, const struct mo_planned_let *let) {
+bool mo_gpulet_is_idle(const struct mo_gpulet_serve *v, const struct mo_planned_let *let) {
     struct mo_cores cores = mo_gpus_let(v->view->gpus, let);
     return !v->view->gpu_down[let->gpu] && mo_cores_subset(&cores, &v->idle);
 }
@@ -193,9 +192,9 @@ static bool is_idle(const struct mo_gpulet_serve *v, const struct mo_planned_let
  */
 static struct mo_gpulet_offer careful_offer(struct mo_gpulet_serve *v, const struct mo_planned_let *let,
                                             int tenant) {
-    int64_t room = free_by(v, let, tenant), budget = mo_gpulet_budget(v->view, let->gpu);
+    int64_t room = mo_gpulet_free_by(v, let, tenant), budget = mo_gpulet_budget(v->view, let->gpu);
     if (budget != MO_NEVER && v->view->now + budget < room) room = v->view->now + budget;
-    struct mo_gpulet_offer o = offer_of(v, let, tenant, NULL, room);
+    struct mo_gpulet_offer o = mo_gpulet_offer_of(v, let, tenant, NULL, room);
     if (o.n && !mo_gpulet_orion_allows(v->view, let, tenant, o.n)) o.n = 0;
     return o;
 }
@@ -223,9 +222,9 @@ static struct mo_gpulet_offer best_of_own(struct mo_gpulet_serve *v, const struc
         if (entry->tenant >= v->view->n_tenants || !v->view->tenants[entry->tenant].open) continue;
         if (mo_gpulet_is_home(v, let, entry->tenant)) continue; /* its cut batch goes first */
         bool careful = v->options->careful && v->view->tenants[entry->tenant].best_effort;
-        struct mo_gpulet_offer o =
-            careful ? careful_offer(v, let, entry->tenant)
-                    : offer_of(v, let, entry->tenant, entry, free_by(v, let, entry->tenant));
+        struct mo_gpulet_offer o = careful ? careful_offer(v, let, entry->tenant)
+                                           : mo_gpulet_offer_of(v, let, entry->tenant, entry,
+                                                                mo_gpulet_free_by(v, let, entry->tenant));
         if (!o.n || mo_gpulet_is_barred(v, let, o.tenant, o.n) || defer(v, let, entry, &o)) continue;
         if (goes_first(v, &o, &best)) best = o;
     }
@@ -241,9 +240,8 @@ static void serve_own(struct mo_gpulet_serve *v, const struct mo_planned_let *le
         return;
     }
     if (!best.n) return;
-    for (int i = 0; i < v->view->n_tenants && i < MO_PLAN_TENANTS; i++)
-        v->s->overtaken[i] += mo_gpulet_is_home(v, let, i);
-    run(v, let, &best);
+    mo_gpulet_overtake(v, let);
+    mo_gpulet_run(v, let, &best);
 }
 
 /* The same behind the batch that the let runs: a whole one that can be in time. */
@@ -251,38 +249,9 @@ static void queue_own(struct mo_gpulet_serve *v, const struct mo_planned_let *le
     if (!mo_gpulet_ahead(v, let)) return;
     struct mo_gpulet_offer best = best_of_own(v, let);
     const int layers = best.n ? v->view->tenants[best.tenant].profile->n_layers : 0;
-    if (best.n && !best.late && mo_gpulet_end(v, let, best.tenant, 0, best.n) == layers) run(v, let, &best);
+    if (best.n && !best.late && mo_gpulet_end(v, let, best.tenant, 0, best.n) == layers)
+        mo_gpulet_run(v, let, &best);
     v->at = v->view->now;
-}
-
-/* Does an idle let of the tenant's own stand ready? */
-static bool has_idle_let(const struct mo_gpulet_serve *v, int tenant) {
-    const struct mo_lets_plan *plan = v->view->lets;
-    for (int i = 0; i < plan->n_lets; i++)
-        for (int e = 0; e < plan->lets[i].n_entries; e++)
-            if (plan->lets[i].entries[e].tenant == tenant && is_idle(v, &plan->lets[i])) return true;
-    return false;
-}
-
-/* An idle let goes for one batch to a tenant of the same GPU whose own lets are all busy, if it is back
- * before a tenant of its own could miss it. */
-static void lend(struct mo_gpulet_serve *v, const struct mo_planned_let *let) {
-    const struct mo_lets_plan *plan = v->view->lets;
-    struct mo_gpulet_offer best = {.n = 0};
-    int64_t room = free_by(v, let, -1);
-    if (room != MO_NEVER) room = v->view->now + (room - v->view->now) / 2; /* its own may come in numbers */
-    for (int i = 0; i < plan->n_lets; i++)
-        for (int e = 0; plan->lets[i].gpu == let->gpu && e < plan->lets[i].n_entries; e++) {
-            int tenant = plan->lets[i].entries[e].tenant;
-            if (v->taken[tenant] >= v->view->tenants[tenant].n_waiting || has_idle_let(v, tenant)) continue;
-            struct mo_gpulet_offer o = offer_of(v, let, tenant, NULL, room);
-            if (o.n && mo_gpulet_is_barred(v, let, tenant, o.n)) continue;
-            if (o.n && v->options->careful && v->view->tenants[tenant].best_effort &&
-                !mo_gpulet_orion_allows(v->view, let, tenant, o.n))
-                continue;
-            if (o.n && !o.late && (!best.n || o.slack < best.slack)) best = o;
-        }
-    if (best.n) run(v, let, &best);
 }
 
 /* The fastest that one query of each tenant can be served on its lets. */
@@ -301,10 +270,10 @@ static void note_best(struct mo_gpulet_serve *v) {
 static void fill_lets(struct mo_gpulet_serve *v) {
     const struct mo_lets_plan *plan = v->view->lets;
     for (int i = 0; i < plan->n_lets; i++)
-        if (is_idle(v, &plan->lets[i])) serve_own(v, &plan->lets[i]);
-    for (int i = 0; v->options->lend && i < plan->n_lets; i++)
-        if (is_idle(v, &plan->lets[i]) && mo_gpus_kind(v->view->gpus, plan->lets[i].gpu)->shared_weights)
-            lend(v, &plan->lets[i]);
+        if (mo_gpulet_is_idle(v, &plan->lets[i]) && !mo_gpulet_host(v, &plan->lets[i]))
+            serve_own(v, &plan->lets[i]);
+    for (int i = 0; i < plan->n_lets; i++)
+        if (mo_gpulet_is_idle(v, &plan->lets[i])) mo_gpulet_lend(v, &plan->lets[i]);
     for (int i = 0; i < plan->n_lets; i++)
         queue_own(v, &plan->lets[i]);
 }

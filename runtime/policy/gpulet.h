@@ -10,8 +10,8 @@
  * batches are cut at layer boundaries so that urgent ones may enter.  The period is the policy's
  * plan_period_ns.
  *
- * gpulet_plan.c estimates rates and plans, gpulet.c fills lets, gpulet_cut.c cuts, gpulet_rows.c holds the
- * rows of the table. */
+ * gpulet_plan.c estimates rates and plans, gpulet.c fills lets, gpulet_lend.c lends them, gpulet_cut.c cuts,
+ * gpulet_rows.c holds the rows of the table. */
 #ifndef MO_GPULET_H
 #define MO_GPULET_H
 #include "runtime/sched/policy.h"

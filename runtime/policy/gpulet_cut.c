@@ -79,7 +79,8 @@ int mo_gpulet_end(const struct mo_gpulet_serve *v, const struct mo_planned_let *
                   int batch) {
     const int n = v->view->tenants[tenant].profile->n_layers;
     if (begin ? !v->options->cut : !mo_gpulet_may_cut(v, let, tenant)) return n;
-    if (!is_long(v, let, tenant, begin, batch, others_slack(v, let, tenant))) return n;
+    const int64_t can = mo_gpulet_has_guests(v, let) ? 0 : others_slack(v, let, tenant);
+    if (!is_long(v, let, tenant, begin, batch, can)) return n;
     int end = begin + 1;
     while (end < n && part_ns(v, let, tenant, begin, end + 1, batch) <= BLOCK_NS)
         end++;
@@ -142,6 +143,17 @@ int mo_gpulet_paused(const struct mo_gpulet_serve *v, const struct mo_planned_le
     return best;
 }
 
+int64_t mo_gpulet_paused_slack(const struct mo_gpulet_serve *v, const struct mo_planned_let *let) {
+    const int paused = mo_gpulet_paused(v, let);
+    if (paused < 0) return MO_SHARE_NEVER;
+    return has_waited(v, paused) ? 0 : slack_of(v, let, paused);
+}
+
+void mo_gpulet_overtake(struct mo_gpulet_serve *v, const struct mo_planned_let *let) {
+    for (int i = 0; i < v->view->n_tenants && i < MO_PLAN_TENANTS; i++)
+        v->s->overtaken[i] += mo_gpulet_is_home(v, let, i);
+}
+
 bool mo_gpulet_overtakes(const struct mo_gpulet_serve *v, const struct mo_planned_let *let, int paused,
                          const struct mo_gpulet_offer *o) {
     const struct mo_view_tenant *t = &v->view->tenants[paused], *other = &v->view->tenants[o->tenant];
@@ -149,8 +161,9 @@ bool mo_gpulet_overtakes(const struct mo_gpulet_serve *v, const struct mo_planne
     int mine = v->view->queries[other->waiting[o->first]].priority;
     int its = v->view->queries[t->paused[0]].priority;
     if (mine != its) return mine > its;
-    if (other->best_effort != t->best_effort) return t->best_effort;
     int begin = v->view->queries[t->paused[0]].next_layer;
+    if (!is_long(v, let, paused, begin, t->n_paused, others_slack(v, let, paused))) return false;
+    if (other->best_effort != t->best_effort) return t->best_effort;
     if (o->slack >= part_ns(v, let, paused, begin, t->profile->n_layers, t->n_paused)) return false;
     int64_t slack = slack_of(v, let, paused);
     return slack < 0 || slack >= o->ns || o->slack < slack;

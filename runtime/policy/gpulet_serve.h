@@ -41,6 +41,26 @@ double mo_gpulet_slowdown(const struct mo_gpulet_serve *v, const struct mo_plann
 int64_t mo_gpulet_batch_ns(const struct mo_gpulet_serve *v, const struct mo_planned_let *let, int tenant,
                            int n, double slow);
 
+bool mo_gpulet_is_idle(const struct mo_gpulet_serve *v, const struct mo_planned_let *let);
+/* When the let must be free again for its tenants but `self`: each one's next batch shall be in time. */
+int64_t mo_gpulet_free_by(const struct mo_gpulet_serve *v, const struct mo_planned_let *let, int self);
+/* What a tenant can run on an idle let now; `room`: when the let must be free again; `entry`: what the plan
+ * grants it there whatever the room, NULL: nothing. */
+struct mo_gpulet_offer mo_gpulet_offer_of(struct mo_gpulet_serve *v, const struct mo_planned_let *let,
+                                          int tenant, const struct mo_let_entry *entry, int64_t room);
+/* The offer's batch begins there. */
+void mo_gpulet_run(struct mo_gpulet_serve *v, const struct mo_planned_let *let,
+                   const struct mo_gpulet_offer *offer);
+
+/* --- gpulet_lend.c --- */
+/* An idle let for which its own tenants have nothing runs a batch of another's, where policy and GPU allow.
+ */
+void mo_gpulet_lend(struct mo_gpulet_serve *v, const struct mo_planned_let *let);
+/* May a batch of a tenant of higher priority come from another let, between two blocks? */
+bool mo_gpulet_has_guests(const struct mo_gpulet_serve *v, const struct mo_planned_let *let);
+/* Such a one begins there now, before what the let's own tenants have.  False: none does. */
+bool mo_gpulet_host(struct mo_gpulet_serve *v, const struct mo_planned_let *let);
+
 /* --- gpulet_ahead.c --- */
 /* May a batch be queued now behind the one that the let runs?  v->at is when that should end.  Where one may
  * be later, the timer is set. */
@@ -62,6 +82,11 @@ bool mo_gpulet_may_cut(const struct mo_gpulet_serve *v, const struct mo_planned_
 int mo_gpulet_paused(const struct mo_gpulet_serve *v, const struct mo_planned_let *let);
 /* Is the let where the cut batch of the tenant goes on, if no other does before? */
 bool mo_gpulet_is_home(const struct mo_gpulet_serve *v, const struct mo_planned_let *let, int tenant);
+/* How long the cut batch that would go on there can wait; 0: others have gone before it as often as may be;
+ * MO_SHARE_NEVER: as long as may be, or there is none. */
+int64_t mo_gpulet_paused_slack(const struct mo_gpulet_serve *v, const struct mo_planned_let *let);
+/* A batch is about to go before those that were cut on the let: counts it. */
+void mo_gpulet_overtake(struct mo_gpulet_serve *v, const struct mo_planned_let *let);
 /* Does an offer go before the cut batch of `paused`? */
 bool mo_gpulet_overtakes(const struct mo_gpulet_serve *v, const struct mo_planned_let *let, int paused,
                          const struct mo_gpulet_offer *offer);

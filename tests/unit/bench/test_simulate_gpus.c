@@ -24,13 +24,18 @@ static const struct mo_env *the_env(void) {
     return &env;
 }
 
-static void draw(const struct mo_bench_simulation *m, double load, struct mo_bench_schedule *out) {
+static void draw_seed(const struct mo_bench_simulation *m, double load, uint64_t seed,
+                      struct mo_bench_schedule *out) {
     double rates[MO_BENCH_MAX_TENANTS];
     mo_bench_rates(&m->mix, load, rates);
-    assert_int_equal(mo_bench_schedule_draw(the_env(), &(struct mo_process){0}, 7, rates, NULL,
+    assert_int_equal(mo_bench_schedule_draw(the_env(), &(struct mo_process){0}, seed, rates, NULL,
                                             m->mix.scenario.n_tenants, 0, 5 * SECOND, 8 * SECOND, out, NULL),
                      MOIRE_OK);
     out->load = load;
+}
+
+static void draw(const struct mo_bench_simulation *m, double load, struct mo_bench_schedule *out) {
+    draw_seed(m, load, 7, out);
 }
 
 /* Times of traffic's queries are those of its two levels, one after the other; overload sheds, loses none. */
@@ -78,7 +83,7 @@ static void applications_go_through_their_stages(void **state) {
 }
 
 /* How long the urgent model of gpulet-urgent waits for its start, ms: the 99th of a hundred, and the most. */
-static void entry(const char *policy, double *p99, double *most) {
+static void entry(const char *policy, double load, uint64_t seed, double *p99, double *most) {
     struct mo_bench_simulation m;
     struct mo_bench_schedule s;
     struct mo_bench_score score;
@@ -86,9 +91,9 @@ static void entry(const char *policy, double *p99, double *most) {
     struct mo_bench_simulate_options o =
         options("bench/scenarios/gpulet-urgent.json", "bench/machines/gpus1-2080ti-turns.json", policy);
     assert_int_equal(mo_bench_simulation_open(the_env(), &o, &m, NULL), MOIRE_OK);
-    draw(&m, 1, &s);
+    draw_seed(&m, load, seed, &s);
     struct mo_bench_record *r = calloc((size_t)s.n, sizeof *r);
-    assert_int_equal(mo_bench_simulate_play(&m, mo_policy_find(policy), 1, &s, NULL, r, &cut, NULL, NULL),
+    assert_int_equal(mo_bench_simulate_play(&m, mo_policy_find(policy), seed, &s, NULL, r, &cut, NULL, NULL),
                      MOIRE_OK);
     assert_int_equal(
         mo_bench_score(the_env(), &s, r, m.mix.qos_ns, m.mix.scenario.n_tenants, cut, &score, NULL),
@@ -97,7 +102,7 @@ static void entry(const char *policy, double *p99, double *most) {
     assert_true(urgent->n_entry == urgent->n && urgent->n > 100);
     *p99 = urgent->entry_p99_ms;
     *most = urgent->entry_max_ms;
-    print_message("%s: %.2f ms, %.2f at most\n", policy, *p99, *most);
+    print_message("%s, load %.0f: %.2f ms, %.2f at most\n", policy, load, *p99, *most);
     mo_bench_score_free(the_env(), &score);
     mo_bench_schedule_free(the_env(), &s);
     mo_bench_simulation_close(&m);
@@ -109,9 +114,20 @@ static void long_batches_are_cut_for_urgent_queries(void **state) {
     static const char *const pairs[][2] = {{"moire-gpu", "moire-gpu-cut"}, {"sbp", "sbp-cut"}};
     for (int i = 0; i < 2; i++) {
         double whole, cut, longest, most;
-        entry(pairs[i][0], &whole, &longest);
-        entry(pairs[i][1], &cut, &most);
+        entry(pairs[i][0], 1, 7, &whole, &longest);
+        entry(pairs[i][1], 1, 7, &cut, &most);
         assert_true(cut < 2.1 && cut < whole / 2 && most < longest / 2);
+    }
+}
+
+/* What an urgent query waits for then is its own model's latest batch, and it enters the other let instead.
+ */
+static void urgent_queries_enter_the_other_let(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        double p99, most;
+        entry("moire-gpu-cut", 2, seed, &p99, &most);
+        assert_true(p99 < 1.5);
     }
 }
 
@@ -165,6 +181,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(applications_go_through_their_stages),
         cmocka_unit_test(long_batches_are_cut_for_urgent_queries),
+        cmocka_unit_test(urgent_queries_enter_the_other_let),
         cmocka_unit_test(cores_take_part_beside_gpus),
         cmocka_unit_test(what_cannot_be_simulated_is_named),
     };

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ struct watched {
 };
 
 struct seen {
-    int blocks, cuts, resumed, overtakes, most, queued;
+    int blocks, cuts, resumed, overtakes, most, queued, guests;
     bool good;
 };
 static struct seen seen;
@@ -44,11 +45,38 @@ static bool expect(bool is, const char *what) {
     return is;
 }
 
+/* Does a tenant of higher priority than all of the let's own have another let of its GPU? */
+static bool guests_may_come(const struct mo_view *view, const struct mo_planned_let *let) {
+    int own = INT_MIN, others = INT_MIN;
+    for (int i = 0; i < view->lets->n_lets; i++)
+        for (int e = 0; view->lets->lets[i].gpu == let->gpu && e < view->lets->lets[i].n_entries; e++) {
+            int priority = view->tenants[view->lets->lets[i].entries[e].tenant].priority;
+            int *most = &view->lets->lets[i] == let ? &own : &others;
+            if (priority > *most) *most = priority;
+        }
+    return view->gpus->kinds[0].shared_weights && others > own;
+}
+
+static bool is_own(const struct mo_planned_let *let, int tenant) {
+    for (int e = 0; e < let->n_entries; e++)
+        if (let->entries[e].tenant == tenant) return true;
+    return false;
+}
+
+/* A batch of another let's tenant goes before one that is cut only where it has the higher priority. */
+static bool good_guest(const struct mo_view *view, const struct mo_planned_let *let, int tenant, int paused) {
+    if (is_own(let, tenant)) return true;
+    seen.guests++;
+    return expect(view->tenants[tenant].priority > view->tenants[paused].priority &&
+                      guests_may_come(view, let),
+                  "a guest goes before its betters");
+}
+
 /* It is cut for somebody's sake, and into pieces of a millisecond or of one layer. */
 static bool good_cut(const struct mo_view *view, const struct mo_decision *d, int tenant,
                      const struct mo_planned_let *let) {
     const struct mo_view_query *q = &view->queries[d->query];
-    bool critical = false;
+    bool critical = guests_may_come(view, let);
     for (int e = 0; e < let->n_entries; e++) {
         const struct mo_view_tenant *t = &view->tenants[let->entries[e].tenant];
         critical |= let->entries[e].tenant != tenant && t->open && t->qos_ns && !t->best_effort;
@@ -100,6 +128,7 @@ static bool good_run(struct watched *s, const struct mo_view *view, const struct
         if (!p->n_paused || view->queries[p->paused[0]].last_core != lead) continue;
         if (view->queries[p->paused[0]].last_cores != let->units || p->paused_gpu != let->gpu) continue;
         good &= expect(i != tenant, "a tenant overtakes its own cut batch");
+        good &= good_guest(view, let, tenant, i);
         seen.overtakes++;
         if (++s->overtaken[i] > seen.most) seen.most = s->overtaken[i];
     }
@@ -247,9 +276,10 @@ static void cuts_keep_their_promises(void **state) {
     seen = (struct seen){.good = true};
     for (int i = 0; i < CASES; i++)
         run_case(names[i % 2], (uint64_t)i);
-    print_message("%d blocks, %d cut, %d went on, %d overtaken, %d at most, %d queued\n", seen.blocks,
-                  seen.cuts, seen.resumed, seen.overtakes, seen.most, seen.queued);
+    print_message("%d blocks, %d cut, %d went on, %d overtaken, %d at most, %d queued, %d guests\n",
+                  seen.blocks, seen.cuts, seen.resumed, seen.overtakes, seen.most, seen.queued, seen.guests);
     assert_true(seen.cuts > 1000 && seen.resumed > seen.cuts - seen.cuts / 10 && seen.overtakes > 100);
+    assert_true(seen.guests > 20);
     assert_true(seen.most <= MOST_OVERTAKERS);
 }
 
