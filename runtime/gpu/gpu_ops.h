@@ -160,7 +160,8 @@ struct mo_gpu_ops {
                     struct mo_gpu_let **out, moire_error *err);
     /* No more runs; what is accepted still ends, then the let is gone.  Does not wait.  NULL is fine. */
     void (*let_close)(struct mo_gpu_let *let);
-    /* Makes the contexts of units [first, first + units) so that let_open() of them takes microseconds. */
+    /* Makes the context of units [first, first + units), so that let_open() of them makes no more than a
+     * stream. */
     int (*let_warm)(struct mo_gpu_system *system, int gpu, int first, int units, moire_error *err);
     int (*let_queued)(struct mo_gpu_let *let); /* runs accepted and not ended */
     /* Runs a kernel that notes the SMs it sees, and waits for it (so not from a completion).  Bit i of sms:

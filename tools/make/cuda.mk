@@ -16,6 +16,7 @@ FAKES       := driver nvml nvrtc dnn blas
 FAKE_OBJS   := $(foreach f,$(FAKES),$(B)/tests/fake/$(FAKE_$(f)))
 
 all: $(B)/libmoire-cuda.so
+conformance-gpu: $(FAKE_OBJS)
 $(B)/libmoire-cuda.so: $(CUDA_OBJ) $(CUDA_BASE)
 	$(CC) -shared $(if $(SAN),,-Wl,-z,defs) -Wl,-soname,libmoire-cuda.so $(LDFLAGS) -o $@ $^ -ldl -lpthread -lm
 

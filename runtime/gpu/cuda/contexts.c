@@ -48,11 +48,11 @@ int mo_cuda_split(struct mo_cuda_gpu *gpu, moire_error *err) {
     return MOIRE_OK;
 }
 
-static struct mo_cuda_context *find(struct mo_cuda_gpu *gpu, int first, int units) {
+static struct mo_cuda_context *find(struct mo_cuda_gpu *gpu, int first, int units, bool aside) {
     const struct mo_sys *sys = gpu->system->env->sys;
     mo_lock_take(sys, &gpu->system->lock);
     struct mo_cuda_context *c = gpu->contexts;
-    while (c && !(c->first == first && c->units == units))
+    while (c && !(c->first == first && c->units == units && c->aside == aside))
         c = c->next;
     mo_lock_drop(sys, &gpu->system->lock);
     return c;
@@ -75,14 +75,15 @@ static int make_green(struct mo_cuda_gpu *gpu, struct mo_cuda_context *c, moire_
     return mo_cuda_fail(gpu, r, err, "use the green context of a let");
 }
 
-static int make_context(struct mo_cuda_gpu *gpu, int first, int units, struct mo_cuda_context **out,
-                        moire_error *err) {
+static int make_context(struct mo_cuda_gpu *gpu, int first, int units, bool aside,
+                        struct mo_cuda_context **out, moire_error *err) {
     const struct mo_env *env = gpu->system->env;
     struct mo_cuda_context *c = mo_alloc(env, sizeof *c);
     if (!c) return mo_fail(err, MOIRE_ENOMEM, "GPU %d: no host memory for a let", gpu->index);
     c->gpu = gpu;
     c->first = first;
     c->units = units;
+    c->aside = aside;
     int rc = mo_cuda_alive(gpu, err);
     if (!rc && gpu->info.mechanism == MO_GPU_GREEN) rc = make_green(gpu, c, err);
     if (!rc && gpu->info.mechanism == MO_GPU_MPS) c->context = gpu->main;
@@ -98,8 +99,8 @@ static int make_context(struct mo_cuda_gpu *gpu, int first, int units, struct mo
     return MOIRE_OK;
 }
 
-int mo_cuda_context_get(struct mo_cuda_gpu *gpu, int first, int units, struct mo_cuda_context **out,
-                        moire_error *err) {
+int mo_cuda_context_get(struct mo_cuda_gpu *gpu, int first, int units, bool aside,
+                        struct mo_cuda_context **out, moire_error *err) {
     const struct mo_sys *sys = gpu->system->env->sys;
     if (first < 0 || units < 1 || first + units > gpu->info.units)
         return mo_fail(err, MOIRE_EINVAL, "GPU %d has units 0 to %d; a let of %d from %d on does not exist",
@@ -110,10 +111,10 @@ int mo_cuda_context_get(struct mo_cuda_gpu *gpu, int first, int units, struct mo
             "GPU %d: under MPS a process has one size of let, here %d units and not %d; start another "
             "process for that, or use green contexts",
             gpu->index, gpu->system->config.mps_units, units);
-    if ((*out = find(gpu, first, units))) return MOIRE_OK;
+    if ((*out = find(gpu, first, units, aside))) return MOIRE_OK;
     mo_lock_take(sys, &gpu->making);
     int rc = MOIRE_OK;
-    if (!(*out = find(gpu, first, units))) rc = make_context(gpu, first, units, out, err);
+    if (!(*out = find(gpu, first, units, aside))) rc = make_context(gpu, first, units, aside, out, err);
     mo_lock_drop(sys, &gpu->making);
     return rc;
 }
@@ -177,6 +178,13 @@ int mo_cuda_track_take(struct mo_cuda_context *c, int priority, struct mo_cuda_t
     mo_lock_drop(env->sys, &gpu->system->lock);
     *out = t;
     return MOIRE_OK;
+}
+
+void mo_cuda_track_give(struct mo_cuda_track *t) {
+    struct mo_gpu_system *s = t->context->gpu->system;
+    mo_lock_take(s->env->sys, &s->lock);
+    t->open = false;
+    mo_lock_drop(s->env->sys, &s->lock);
 }
 
 /* A lost GPU's objects stay: destroying them could wait for it. */

@@ -9,7 +9,9 @@
  * back, so that opening one of a size that was there before takes no call of the driver.
  *
  * Locks: system->lock guards lists, queues and flags, and is never held across a call of the driver.  A green
- * context may be current on one thread only: context->lock is held while it is.  Order: context, then system.
+ * context may be used by one thread at a time: context->lock is held while it is current.  Programs are
+ * prepared in a context of its own over the same groups (`aside`), for that may take long and runs go on
+ * meanwhile; gpu->loading makes that one thread.  Order: loading, context, system.
  *
  * Completion.  A thread polls the last event of the oldest run of each track.  cuLaunchHostFunc was not
  * chosen: a host function is not called once the context has an error, may not call the driver, and holds the
@@ -62,6 +64,7 @@ struct mo_cuda_context {
     struct mo_cuda_context *next;
     struct mo_cuda_gpu *gpu;
     int first, units;
+    bool aside;        /* programs are prepared in it, and no let is of it */
     mo_cu_green green; /* NULL under MPS: the process's one context */
     mo_cu_context context;
     struct mo_lock lock; /* held while `context` is current on a thread, except the GPU's main one */
@@ -134,12 +137,15 @@ void mo_cuda_staging_forget(struct mo_gpu_system *s, void *at);
 /* contexts.c */
 int mo_cuda_split(struct mo_cuda_gpu *gpu, moire_error *err);
 void mo_cuda_contexts_free(struct mo_cuda_gpu *gpu);
-/* The context of units [first, first + units) from the pool, made when it is not there. */
-int mo_cuda_context_get(struct mo_cuda_gpu *gpu, int first, int units, struct mo_cuda_context **out,
-                        moire_error *err);
-/* A free track of a context at a priority, made when there is none. */
+/* The context of units [first, first + units) from the pool, that of lets or the one aside, made when it is
+ * not there. */
+int mo_cuda_context_get(struct mo_cuda_gpu *gpu, int first, int units, bool aside,
+                        struct mo_cuda_context **out, moire_error *err);
+/* A free track of a context at a priority, made when there is none; it is free again once it is given back
+ * and its queue is empty. */
 int mo_cuda_track_take(struct mo_cuda_context *context, int priority, struct mo_cuda_track **out,
                        moire_error *err);
+void mo_cuda_track_give(struct mo_cuda_track *track);
 
 /* queue.c.  The work of one run, put into the track's stream part by part, with a mark before the first and
  * after each; called with the context current. */

@@ -11,7 +11,7 @@ int mo_cuda_let_open(struct mo_gpu_system *s, int index, int first, int units, i
         return mo_fail(err, MOIRE_EINVAL, "priority %d of a let: there are 0 to %d", priority,
                        MO_GPU_PRIORITIES - 1);
     int rc = mo_cuda_alive(gpu, err);
-    if (!rc) rc = mo_cuda_context_get(gpu, first, units, &context, err);
+    if (!rc) rc = mo_cuda_context_get(gpu, first, units, false, &context, err);
     if (rc) return rc;
     struct mo_gpu_let *let = mo_alloc(s->env, sizeof *let);
     if (!let) return mo_fail(err, MOIRE_ENOMEM, "GPU %d: no host memory for a let", index);
@@ -24,23 +24,19 @@ int mo_cuda_let_open(struct mo_gpu_system *s, int index, int first, int units, i
     return MOIRE_OK;
 }
 
-/* The context, and a track of every priority. */
+/* The context only: a stream that no let uses would take a hardware queue from those that are used. */
 int mo_cuda_let_warm(struct mo_gpu_system *s, int index, int first, int units, moire_error *err) {
-    int rc = MOIRE_OK;
-    for (int p = 0; p < MO_GPU_PRIORITIES && !rc; p++) {
-        struct mo_gpu_let *let;
-        rc = mo_cuda_let_open(s, index, first, units, p, &let, err);
-        if (!rc) mo_cuda_let_close(let);
-    }
-    return rc;
+    struct mo_cuda_gpu *gpu = mo_cuda_gpu_of(s, index, err);
+    struct mo_cuda_context *context;
+    if (!gpu) return MOIRE_EINVAL;
+    const int rc = mo_cuda_alive(gpu, err);
+    return rc ? rc : mo_cuda_context_get(gpu, first, units, false, &context, err);
 }
 
 void mo_cuda_let_close(struct mo_gpu_let *let) {
     if (!let) return;
     struct mo_gpu_system *s = let->track->context->gpu->system;
-    mo_lock_take(s->env->sys, &s->lock);
-    let->track->open = false; /* somebody else's once its queue is empty */
-    mo_lock_drop(s->env->sys, &s->lock);
+    mo_cuda_track_give(let->track);
     mo_free(s->env, let);
 }
 

@@ -146,20 +146,13 @@ static struct mo_cuda_target target_of(const struct mo_cuda_track *t) {
                                    .sms = whole && info->exclusive ? info->sms : c->units * info->unit_sms};
 }
 
-/* On a stream of its own in the let's context, of the least priority: what it tries out and captures is in
- * nobody's way, and runs of other programs on the let go on meanwhile.  `run` NULL: all instances. */
-static int prepare(struct mo_gpu_loaded *p, struct mo_gpu_let *let, const struct mo_gpu_run *run,
-                   moire_error *err) {
-    const struct mo_cuda_context *c = let->track->context;
-    struct mo_gpu_system *s = p->gpu->system;
-    struct mo_gpu_let *own = NULL;
-    moire_error unasked;
-    if (!err) err = &unasked;
-    if (c->gpu != p->gpu) return mo_fail(err, MOIRE_EINVAL, "let and program are on different GPUs");
-    int rc = mo_cuda_let_open(s, p->gpu->index, c->first, c->units, MO_GPU_PRIORITIES - 1, &own, err);
+/* In the context aside, on its stream, which has the least priority.  The loading lock is held. */
+static int prepare_aside(struct mo_gpu_loaded *p, struct mo_cuda_context *aside, const struct mo_gpu_run *run,
+                         moire_error *err) {
+    struct mo_cuda_track *t;
+    int rc = mo_cuda_track_take(aside, MO_GPU_PRIORITIES - 1, &t, err);
     if (rc) return rc;
-    const struct mo_cuda_target target = target_of(own->track);
-    mo_lock_take(s->env->sys, &p->gpu->loading);
+    const struct mo_cuda_target target = target_of(t);
     rc = mo_cuda_enter(p->gpu, NULL, err);
     if (!rc) {
         rc = run ? mo_cuda_exec_prepare_run(p->inner, run->instance, &target, run->begin, run->end, err)
@@ -167,8 +160,25 @@ static int prepare(struct mo_gpu_loaded *p, struct mo_gpu_let *let, const struct
         if (rc) mo_cuda_note(p->gpu, err);
         mo_cuda_leave(p->gpu, NULL);
     }
-    mo_lock_drop(s->env->sys, &p->gpu->loading);
-    mo_cuda_let_close(own);
+    mo_cuda_track_give(t);
+    return rc;
+}
+
+/* Not in the let's context, in which runs of other programs go on meanwhile, but in one over the same groups:
+ * the graphs that are captured there run on the same SMs.  `run` NULL: all instances. */
+static int prepare(struct mo_gpu_loaded *p, struct mo_gpu_let *let, const struct mo_gpu_run *run,
+                   moire_error *err) {
+    const struct mo_cuda_context *c = let->track->context;
+    const struct mo_sys *sys = p->gpu->system->env->sys;
+    struct mo_cuda_context *aside;
+    moire_error unasked;
+    if (!err) err = &unasked;
+    if (c->gpu != p->gpu) return mo_fail(err, MOIRE_EINVAL, "let and program are on different GPUs");
+    mo_lock_take(sys, &p->gpu->loading);
+    int rc = mo_cuda_alive(p->gpu, err);
+    if (!rc) rc = mo_cuda_context_get(p->gpu, c->first, c->units, true, &aside, err);
+    if (!rc) rc = prepare_aside(p, aside, run, err);
+    mo_lock_drop(sys, &p->gpu->loading);
     return rc;
 }
 

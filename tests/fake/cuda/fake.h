@@ -11,8 +11,12 @@
  * A function that has never run is refused while a stream is captured, as the real driver refuses to load it
  * then.
  *
- * What ran on which SMs when is recorded, and so is what the real driver would not forgive (a green context
- * current on two threads, a wait that could block for ever): tests read both.
+ * What ran on which SMs when is recorded, and so is what the real driver would not forgive (two threads
+ * inside one green context, a wait that could block for ever): tests read both.
+ *
+ * Streams are dealt out to hardware queues, as many as CUDA_DEVICE_MAX_CONNECTIONS says when the driver is
+ * started, 8 by default and 32 at most.  Kernels of streams that share one run one after the other, on
+ * whatever SMs.
  *
  * One state a process, reached through mo_fake_cuda(): by dlsym in the object that the plugin loaded.  Fakes
  * of cuDNN, cuBLASLt and NVRTC link against this one and use mo_fake_launch() and images. */

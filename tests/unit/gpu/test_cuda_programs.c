@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include "tests/cuda/gpu_cases.h"
@@ -224,7 +225,21 @@ static void libraries_work_on_lets(void **state) {
     end(&r);
 }
 
-/* Preparing takes a stream of its own: nobody who uses the let's context waits for it. */
+struct preparing {
+    struct rig *r;
+    struct mo_gpu_let *let;
+    int code;
+    moire_error err;
+};
+
+static void *prepare_there(void *ctx) {
+    struct preparing *p = ctx;
+    p->code = p->r->c.ops->prepare(p->r->loaded, p->let, &p->err);
+    return NULL;
+}
+
+/* Preparing takes a context of its own: nobody who uses the let's waits for it, and the let's has one thread
+ * inside. */
 static void preparing_leaves_the_let_alone(void **state) {
     (void)state;
     struct rig r;
@@ -232,13 +247,16 @@ static void preparing_leaves_the_let_alone(void **state) {
     load(&r);
     struct mo_gpu_let *let = open_let(&r, 0, 2);
     struct mo_cuda_context *context = let->track->context;
-    const struct mo_sys *sys = context->gpu->system->env->sys;
-    struct mo_gpu_let *made; /* the stream, which is made once, wants the context for a moment */
-    assert_int_equal(r.c.ops->let_open(context->gpu->system, 0, 0, 2, MO_GPU_PRIORITIES - 1, &made, NULL), 0);
+    struct mo_gpu_let *made; /* whoever prepares on a stream of the let's context finds it, and is refused */
+    assert_int_equal(r.c.ops->let_open(r.c.system, 0, 0, 2, MO_GPU_PRIORITIES - 1, &made, NULL), MOIRE_OK);
     r.c.ops->let_close(made);
-    mo_lock_take(sys, &context->lock); /* as a run of another program does */
-    assert_int_equal(r.c.ops->prepare(r.loaded, let, NULL), MOIRE_OK);
-    mo_lock_drop(sys, &context->lock);
+    struct preparing p = {.r = &r, .let = let};
+    pthread_t thread;
+    assert_int_equal(mo_cuda_enter(context->gpu, context, NULL), MOIRE_OK); /* as a run of another program */
+    assert_int_equal(pthread_create(&thread, NULL, prepare_there, &p), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    mo_cuda_leave(context->gpu, context);
+    if (p.code) fail_msg("%s", p.err.message);
     assert_int_equal(r.c.ops->let_queued(let), 0);
     r.c.ops->let_close(let);
     end(&r);

@@ -84,8 +84,8 @@ static void done(void *ctx, int code, const char *message, const struct mo_gpu_t
     atomic_fetch_add(&r->done, 1);
 }
 
-/* One batch; its code. */
-static int run(struct rig *r, int64_t hang_ns) {
+/* One batch; what the call said. */
+static int start(struct rig *r, int64_t hang_ns) {
     const void *inputs[BATCH];
     void *outputs[BATCH];
     moire_error err = {0};
@@ -102,15 +102,24 @@ static int run(struct rig *r, int64_t hang_ns) {
                                     .hang_ns = hang_ns,
                                     .done = done,
                                     .ctx = r};
-    const int before = atomic_load(&r->done);
-    const int64_t until = mo_now(r->env) + 60 * SECOND;
     const int code = r->ops->run(&what, &err);
     if (code) snprintf(r->message, sizeof r->message, "%s", err.message);
-    if (code) return code;
-    while (atomic_load(&r->done) == before) {
+    return code;
+}
+
+static void wait_for(struct rig *r, int times) {
+    const int64_t until = mo_now(r->env) + 60 * SECOND;
+    while (atomic_load(&r->done) < times) {
         if (mo_now(r->env) > until) fail_msg("a run was not answered");
         r->env->sys->sleep_until(r->env->sys->self, mo_now(r->env) + 5000);
     }
+}
+
+/* Its code once it has been answered. */
+static int run(struct rig *r, int64_t hang_ns) {
+    const int before = atomic_load(&r->done), code = start(r, hang_ns);
+    if (code) return code;
+    wait_for(r, before + 1);
     return r->code;
 }
 
@@ -246,6 +255,38 @@ static void lets_share_no_sm(void **state) {
     end(&r, &c);
 }
 
+/* The run on one let hangs: those on all the others still end, for each has a hardware queue of its own. With
+ * the driver's eight queues one of them would wait behind the kernel that hangs. */
+static void lets_share_no_queue(void **state) {
+    (void)state;
+    enum { OTHERS = 13 };
+    struct rig hangs, r;
+    struct child_case c;
+    struct mo_gpu_let *lets[OTHERS];
+    begin_with(&hangs, &c, "one_dimension", NULL);
+    r = hangs;
+    put_there(&r);
+    for (int i = 0; i < OTHERS;
+         i++) /* one stream after the other, so one of any eight shares a queue of eight */
+        assert_int_equal(c.ops->let_open(c.system, 0, 2 + i, 1, 1, &lets[i], NULL), MOIRE_OK);
+    for (int i = 0; i < OTHERS; i++)
+        assert_int_equal(c.ops->prepare(r.loaded, lets[i], NULL), MOIRE_OK);
+    child_case_break(&c, "0");
+    assert_int_equal(start(&hangs, 6 * SECOND), MOIRE_OK);
+    r.env->sys->sleep_until(r.env->sys->self, mo_now(r.env) + SECOND / 2); /* it hangs by then */
+    struct mo_gpu_let *own = r.let;
+    for (int i = 0; i < OTHERS; i++) {
+        r.let = lets[i];
+        if (run(&r, 0)) fail_msg("let %d: %s", i, r.message);
+        c.ops->let_close(lets[i]);
+    }
+    wait_for(&hangs, 1);
+    assert_int_equal(hangs.code, MOIRE_EDEVICE);
+    r.let = own;
+    take_away(&r);
+    end(&hangs, &c);
+}
+
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at) {
     (void)st, (void)type, (void)at;
     return remove(path);
@@ -318,10 +359,15 @@ static void a_round_trip(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_illegal_access),          cmocka_unit_test(a_kernel_that_hangs),
-        cmocka_unit_test(a_process_that_is_killed),   cmocka_unit_test(memory_has_an_end),
-        cmocka_unit_test(it_tells_how_it_computes),   cmocka_unit_test(lets_share_no_sm),
-        cmocka_unit_test(compiled_programs_are_kept), cmocka_unit_test(a_round_trip),
+        cmocka_unit_test(an_illegal_access),
+        cmocka_unit_test(a_kernel_that_hangs),
+        cmocka_unit_test(a_process_that_is_killed),
+        cmocka_unit_test(memory_has_an_end),
+        cmocka_unit_test(it_tells_how_it_computes),
+        cmocka_unit_test(lets_share_no_sm),
+        cmocka_unit_test(lets_share_no_queue),
+        cmocka_unit_test(compiled_programs_are_kept),
+        cmocka_unit_test(a_round_trip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,6 +27,11 @@ struct CUctx_st *current(void) {
 struct gpu *current_gpu(void) {
     return current() ? current()->gpu : NULL;
 }
+bool is_elsewhere(const struct CUctx_st *c) {
+    for (int i = 0; i < mine.depth; i++)
+        if (mine.stack[i] == c) return false;
+    return c->green && c->current;
+}
 void drop_current(void) {
     mine.depth = 0;
 }
@@ -68,7 +73,10 @@ unsigned cuGetErrorString(unsigned result, const char **out) {
 
 unsigned cuInit(unsigned flags) {
     const unsigned r = enter("cuInit", NULL);
-    return r ? r : leave(flags ? INVALID_VALUE : fake.config.gpus ? OK : NO_DEVICE);
+    if (r) return r;
+    fake.queues = from_environment("CUDA_DEVICE_MAX_CONNECTIONS", DEFAULT_QUEUES);
+    if (fake.queues > MOST_QUEUES) fake.queues = MOST_QUEUES;
+    return leave(flags ? INVALID_VALUE : fake.config.gpus ? OK : NO_DEVICE);
 }
 
 unsigned cuDriverGetVersion(int *level) {

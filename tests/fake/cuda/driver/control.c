@@ -40,7 +40,7 @@ static void fill_primary(struct gpu *g) {
 }
 
 /* A program that knows nothing of the fake (`moire` itself) says by the environment how large its GPU is. */
-static int from_environment(const char *name, int otherwise) {
+int from_environment(const char *name, int otherwise) {
     const char *text = getenv(name);
     long n = text ? strtol(text, NULL, 10) : 0;
     return n > 0 && n < 1 << 20 ? (int)n : otherwise;

@@ -30,6 +30,7 @@ enum {
     UNKNOWN = 999
 };
 
+enum { DEFAULT_QUEUES = 8, MOST_QUEUES = 32 };
 enum { FAULTS = 16, LAUNCHED = 16, STACK = 8, ARGUMENTS_BYTES = 256 };
 
 struct sms {
@@ -82,7 +83,7 @@ struct item {
 struct CUstream_st {
     struct CUstream_st *next;
     struct CUctx_st *context;
-    int priority;
+    int priority, queue; /* the hardware's, which streams made later may share */
     struct item *first, *last;
     struct CUgraph_st *capturing;
     pthread_t thread;
@@ -133,7 +134,7 @@ struct block {
 struct waiter {
     struct waiter *next;
     const struct sms *sms;
-    int priority;
+    int priority, queue;
     unsigned long ticket;
 };
 
@@ -146,6 +147,8 @@ struct gpu {
     bool told, hung;
     const char *launched[LAUNCHED]; /* functions of libraries that have run, by name */
     struct sms busy;
+    uint32_t busy_queues; /* bit i: a kernel of that queue runs */
+    int streams;          /* that were ever made */
     struct waiter *waiting;
 };
 
@@ -181,6 +184,7 @@ struct fake {
     int n_records, room, ended; /* kernels ended */
     unsigned long tickets, queued;
     unsigned splits;
+    int queues; /* of every GPU */
     struct call_fault call_faults[FAULTS];
     struct kernel_fault kernel_faults[FAULTS];
     struct mo_fake_counts counts;
@@ -200,6 +204,8 @@ unsigned leave(unsigned result);
 void mistake(const char *what);
 void *make(size_t bytes); /* zeroed; ends the process when there is none */
 int64_t now_ns(void);
+/* A number that the environment names, `otherwise` where it names none. */
+int from_environment(const char *name, int otherwise);
 struct timespec at_ns(int64_t when);
 
 /* context.c */
@@ -207,6 +213,8 @@ struct gpu *gpu_of(int device); /* NULL: none */
 struct CUctx_st *current(void); /* NULL: none */
 struct gpu *current_gpu(void);
 void drop_current(void);
+/* Has another thread than this one a green context current? */
+bool is_elsewhere(const struct CUctx_st *c);
 const char *error_name(unsigned result, const char **text);
 
 /* stream.c */

@@ -21,7 +21,8 @@ void record(const struct item *item, const struct CUstream_st *s, int64_t begin,
     if (item->kernel) memcpy(r->sms, item->context->sms.w, sizeof r->sms);
 }
 
-/* --- SMs: one kernel at a time on each, the highest priority first, then who came first ----------------- */
+/* --- SMs: one kernel at a time on each, the highest priority first, then who came first; and one of each
+ * hardware queue, so that streams which share one wait for each other, whatever their SMs ---------------- */
 
 static bool meet(const struct sms *a, const struct sms *b) {
     for (int i = 0; i < MO_FAKE_SM_WORDS; i++)
@@ -30,7 +31,7 @@ static bool meet(const struct sms *a, const struct sms *b) {
 }
 
 static bool may_begin(const struct gpu *g, const struct waiter *me) {
-    if (meet(me->sms, &g->busy)) return false;
+    if (meet(me->sms, &g->busy) || g->busy_queues >> me->queue & 1) return false;
     for (const struct waiter *w = g->waiting; w; w = w->next)
         if (w != me && meet(w->sms, me->sms) &&
             (w->priority < me->priority || (w->priority == me->priority && w->ticket < me->ticket)))
@@ -38,8 +39,9 @@ static bool may_begin(const struct gpu *g, const struct waiter *me) {
     return true;
 }
 
-static void take_sms(struct gpu *g, const struct sms *sms, int priority) {
-    struct waiter me = {.next = g->waiting, .sms = sms, .priority = priority, .ticket = fake.tickets++};
+static void take_sms(struct gpu *g, const struct sms *sms, const struct CUstream_st *s) {
+    struct waiter me = {
+        .next = g->waiting, .sms = sms, .priority = s->priority, .queue = s->queue, .ticket = fake.tickets++};
     g->waiting = &me;
     fake.counts.waiting++;
     while (!g->poison && !may_begin(g, &me))
@@ -51,10 +53,12 @@ static void take_sms(struct gpu *g, const struct sms *sms, int priority) {
     fake.counts.waiting--;
     for (int i = 0; i < MO_FAKE_SM_WORDS; i++)
         g->busy.w[i] |= sms->w[i];
+    g->busy_queues |= UINT32_C(1) << s->queue;
     pthread_cond_broadcast(&fake.free_sms);
 }
 
-static void give_sms(struct gpu *g, const struct sms *sms) {
+static void give_sms(struct gpu *g, const struct sms *sms, const struct CUstream_st *s) {
+    g->busy_queues &= ~(UINT32_C(1) << s->queue);
     for (int i = 0; i < MO_FAKE_SM_WORDS; i++)
         g->busy.w[i] &= ~sms->w[i];
     pthread_cond_broadcast(&fake.free_sms);
@@ -83,7 +87,7 @@ static void spend(struct CUstream_st *s, int64_t until) {
 /* Computes, then waits for the rest of its time.  The lock is held on entry and exit. */
 static void carry_out(struct CUstream_st *s, struct item *item) {
     struct gpu *g = s->context->gpu;
-    if (item->kernel) take_sms(g, &item->context->sms, s->priority);
+    if (item->kernel) take_sms(g, &item->context->sms, s);
     const int fault = item->kernel ? fault_of(item) : -1;
     const int64_t begin = now_ns();
     if (fault == 0) {
@@ -101,7 +105,7 @@ static void carry_out(struct CUstream_st *s, struct item *item) {
     }
     spend(s, begin + item->ns);
     if (!g->poison) record(item, s, begin, now_ns());
-    if (item->kernel) give_sms(g, &item->context->sms);
+    if (item->kernel) give_sms(g, &item->context->sms, s);
     fake.ended += item->kernel;
 }
 
@@ -157,6 +161,10 @@ static void append(struct item **first, struct item **last, const struct item *i
 }
 
 unsigned push(struct CUstream_st *s, const struct item *item) {
+    if (is_elsewhere(s->context)) {
+        mistake("two threads are inside one green context");
+        return INVALID_CONTEXT;
+    }
     if (s->capturing) {
         if (item->event || item->graph) return CAPTURE_UNSUPPORTED; /* the plugin needs neither */
         append(&s->capturing->first, &s->capturing->last, item);
@@ -177,6 +185,7 @@ unsigned push(struct CUstream_st *s, const struct item *item) {
 static unsigned make_stream(mo_cu_stream *out, struct CUctx_st *c, int priority) {
     struct CUstream_st *s = make(sizeof *s);
     s->context = c;
+    s->queue = c->gpu->streams++ % (fake.queues ? fake.queues : DEFAULT_QUEUES);
     s->priority = priority < -5 ? -5 : priority > 0 ? 0 : priority;
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
