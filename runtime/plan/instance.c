@@ -158,7 +158,12 @@ void mo_instance_destroy(struct mo_instance *instance) {
     mo_free(env, instance);
 }
 
+void mo_instance_heed(struct mo_instance *instance, const _Atomic bool *unwanted) {
+    instance->host.unwanted = unwanted;
+}
+
 void mo_instance_reset(struct mo_instance *instance) {
+    instance->host.unwanted = NULL;
     for (int i = 0; i < instance->plan->graph->n_tensors; i++) {
         if (!instance->owned[i]) continue;
         mo_free(instance->env, instance->owned[i]);

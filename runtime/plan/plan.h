@@ -8,6 +8,7 @@
  * Threads: any number of instances run at once; one instance is run by one team at a time. */
 #ifndef MO_PLAN_H
 #define MO_PLAN_H
+#include <stdatomic.h>
 #include "variants/kernel.h"
 
 struct mo_store; /* variants/store.h: reader of compiled variants */
@@ -73,6 +74,10 @@ int mo_instance_set_input(struct mo_instance *instance, int input, const moire_t
 int mo_instance_output(struct mo_instance *instance, int index, moire_tensor *out);
 /* Frees what dynamic layers allocated; call before the instance serves the next query. */
 void mo_instance_reset(struct mo_instance *instance);
+
+/* Until the next reset: when *unwanted becomes true nobody waits for the answer, and a layer of control flow
+ * that runs fails with MOIRE_ECANCELLED before its next trip.  Any thread may write it meanwhile. */
+void mo_instance_heed(struct mo_instance *instance, const _Atomic bool *unwanted);
 
 /* Runs layers [begin, end) on the calling thread.  Returns 0 or the code of the layer that failed; the
  * message is kept in the instance, and layers after it are skipped until it is reset. */

@@ -126,6 +126,7 @@ static int run_in(struct mo_instance *instance, const struct mo_op_ctx *ctx, cha
     const struct mo_plan *plan = instance->plan;
     mo_instance_bind(instance, scratch);
     instance->host.left = ctx->host->left;
+    instance->host.unwanted = ctx->host->unwanted;
     int rc = set_inputs(instance, in, ctx->err);
     if (!rc && (rc = mo_instance_run(instance, 0, plan->n_steps,
                                      scratch + mo_round_up((int64_t)mo_instance_arena_bytes(plan), ALIGN))))

@@ -127,6 +127,7 @@ static int model_begin(void *model, int instance, void *user) {
     int rc = mo_spill_begin(&t->spiller, &request->spill);
     if (rc) return rc;
     mo_instance_bind(t->instances[instance], request->spill.arena->at);
+    mo_instance_heed(t->instances[instance], &request->unwanted);
     if (request->begun) return MOIRE_OK;
     if (!mo_loan_read(&request->head)) return MOIRE_ECANCELLED; /* it has been answered */
     rc = read_inputs(t, t->instances[instance], request);
@@ -170,6 +171,7 @@ static void model_answer(void *model, const struct mo_answer *a) {
     struct mo_request *request = a->user;
     int n = t->ports->n_outputs, code = a->code;
     moire_tensor *outputs = NULL;
+    atomic_store_explicit(&request->unwanted, true, memory_order_relaxed);
     if (code == MOIRE_OK && a->instance >= 0) {
         outputs = &t->outputs[(size_t)a->instance * (size_t)n];
         for (int i = 0; i < n && code == MOIRE_OK; i++)

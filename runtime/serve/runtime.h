@@ -94,6 +94,7 @@ struct mo_request {
     struct mo_arena *self; /* what it lies in, one of the tenant's */
     struct mo_spill spill; /* its activations, from its first block on */
     bool begun;            /* its inputs are among them */
+    _Atomic bool unwanted; /* it has been answered, though a block of it may run: mo_instance_heed() */
     const char *input[];   /* n_inputs pointers into this allocation, or to what is lent */
 };
 

@@ -49,6 +49,7 @@ static int calibrate(moire_tenant *t, moire_error *err) {
         rc = mo_calibrate(rt->cores, &rt->env, &mo_serve_model, t, 0, t->plan->n_steps,
                           t->plan->scratch_bytes + SCRATCH_SPARE, REPETITIONS, mo_device_units(rt->cores),
                           sweep, &t->profile, err);
+    mo_instance_heed(t->instances[0], NULL); /* the sample is about to go */
     if (sample) mo_serve_model.release(t, sample);
     return rc;
 }

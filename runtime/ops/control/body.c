@@ -41,6 +41,8 @@ int mo_own_inputs(const struct mo_op_ctx *ctx, const struct mo_graph *body) {
 
 int mo_body_run(const struct mo_op_ctx *ctx, const struct mo_graph *body, const struct mo_value *in,
                 struct mo_value *out) {
+    if (ctx->host->unwanted && atomic_load_explicit(ctx->host->unwanted, memory_order_relaxed))
+        return mo_op_fail(ctx, MOIRE_ECANCELLED, "the query has been answered, so its bodies run no more");
     if (--*ctx->host->left < 0)
         return mo_op_fail(ctx, MOIRE_ELIMIT,
                           "its body would run more often than the limit loop_trips (%lld) allows; does the "

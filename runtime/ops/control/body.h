@@ -2,10 +2,12 @@
  * body.h - running the bodies of control flow, and values that an operator allocates itself.
  *
  * An operator of control flow calls mo_body_run() and does not know by what means: a host runs the body's
- * plan, and without one the references do.  Every run is counted, those of nested
- * bodies too, so that no model keeps a core for ever: the limit loop_trips. */
+ * plan, and without one the references do.  Every run is counted, those of nested bodies too, so that no
+ * model keeps a core for ever: the limit loop_trips.  Before every run the host may say that nobody waits for
+ * the answer any more; then no further body runs. */
 #ifndef MO_BODY_H
 #define MO_BODY_H
+#include <stdatomic.h>
 #include "runtime/ops/op.h"
 
 struct mo_body_host {
@@ -13,7 +15,8 @@ struct mo_body_host {
     int (*run)(void *self, const struct mo_op_ctx *ctx, const struct mo_graph *body,
                const struct mo_value *in, struct mo_value *out);
     void *self;
-    int64_t *left; /* runs of bodies that are still allowed */
+    int64_t *left;                /* runs of bodies that are still allowed */
+    const _Atomic bool *unwanted; /* true: the answer is; NULL: nobody says so */
 };
 
 /* in: a value for each input of the body.  out: for each output, in memory of mo_alloc() that is the
