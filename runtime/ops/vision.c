@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * vision.c - NonMaxSuppression, RoiAlign, GridSample. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include "runtime/ops/util.h"
 
@@ -55,42 +56,69 @@ static float iou(struct box a, struct box b) {
     return sum - both > 0 ? both / (sum - both) : 0;
 }
 
-/* Chosen boxes of one class, best first, into `chosen`; marks them in `state` (1 chosen, 2 suppressed). */
-static int64_t nms_class(const struct nms *s, int64_t batch, int64_t cls, uint8_t *state, int64_t *chosen) {
+/* A box that may be chosen. */
+struct scored_box {
+    float score;
+    int64_t i;
+};
+
+/* Best first, of equal ones the first. */
+static int compare(const void *a, const void *b) {
+    const struct scored_box *x = a, *y = b;
+    if (x->score != y->score) return x->score > y->score ? -1 : 1;
+    return (x->i > y->i) - (x->i < y->i);
+}
+
+static bool overlaps(const struct nms *s, struct box box, const struct box *chosen, int64_t n) {
+    for (int64_t k = 0; k < n; k++)
+        if (iou(chosen[k], box) > s->overlap) return true;
+    return false;
+}
+
+/* What choosing needs: room for all boxes. */
+struct choice {
+    struct scored_box *candidate;
+    struct box *box; /* those that are chosen, */
+    int64_t *chosen; /* and their numbers */
+};
+
+/* Chosen boxes of one class, best first; how many. */
+static int64_t nms_class(const struct nms *s, int64_t batch, int64_t cls, const struct choice *c) {
     const float *score = s->scores + (batch * s->classes + cls) * s->n;
-    int64_t count = 0;
-    memset(state, 0, (size_t)s->n);
-    while (count < s->limit) {
-        int64_t best = -1;
-        for (int64_t i = 0; i < s->n; i++)
-            if (!state[i] && score[i] > s->threshold && (best < 0 || score[i] > score[best])) best = i;
-        if (best < 0) break;
-        state[best] = 1;
-        chosen[count++] = best;
-        for (int64_t i = 0; i < s->n; i++)
-            if (!state[i] && iou(box_at(s, batch, best), box_at(s, batch, i)) > s->overlap) state[i] = 2;
+    int64_t n = 0, count = 0;
+    for (int64_t i = 0; i < s->n; i++)
+        if (score[i] > s->threshold) c->candidate[n++] = (struct scored_box){score[i], i};
+    qsort(c->candidate, (size_t)n, sizeof *c->candidate, compare);
+    for (int64_t k = 0; k < n && count < s->limit; k++) {
+        const struct box box = box_at(s, batch, c->candidate[k].i);
+        if (overlaps(s, box, c->box, count)) continue;
+        c->box[count] = box;
+        c->chosen[count++] = c->candidate[k].i;
     }
     return count;
 }
 
 /* All classes; writes triples (batch, class, box) when out is not NULL.  Count, or -1: out of memory. */
 static int64_t nms_all(const struct mo_op_ctx *ctx, const struct nms *s, int64_t *out) {
-    uint8_t *state = mo_scratch(ctx, s->n, 1);
-    int64_t *chosen = mo_scratch(ctx, s->n, sizeof *chosen), total = 0;
-    for (int64_t b = 0; state && chosen && b < s->batches; b++)
+    struct choice choice = {.candidate = mo_scratch(ctx, s->n, sizeof *choice.candidate),
+                            .box = mo_scratch(ctx, s->n, sizeof *choice.box),
+                            .chosen = mo_scratch(ctx, s->n, sizeof *choice.chosen)};
+    const bool room = choice.candidate && choice.box && choice.chosen;
+    int64_t total = room ? 0 : -1;
+    for (int64_t b = 0; room && b < s->batches; b++)
         for (int64_t c = 0; c < s->classes; c++) {
-            int64_t n = nms_class(s, b, c, state, chosen);
+            int64_t n = nms_class(s, b, c, &choice);
             for (int64_t i = 0; out && i < n; i++) {
                 int64_t *triple = out + (total + i) * 3;
                 triple[0] = b;
                 triple[1] = c;
-                triple[2] = chosen[i];
+                triple[2] = choice.chosen[i];
             }
             total += n;
         }
-    if (!state || !chosen) total = -1;
-    mo_free(ctx->env, state);
-    mo_free(ctx->env, chosen);
+    mo_free(ctx->env, choice.candidate);
+    mo_free(ctx->env, choice.box);
+    mo_free(ctx->env, choice.chosen);
     return total;
 }
 
