@@ -5,8 +5,9 @@
  * constants of these types become float32, casts to them casts to float32, and a cast stands behind every
  * input and before every output that the model declares so; callers see the types of the model.  What is
  * computed between is at least as exact as the model asks; an overflow of half precision does not happen.
- * Graphs that only move or compare halves, and those with control flow, stay as they are: the references of
- * those operators take them. */
+ * Graphs that only move or compare halves stay as they are: the references of those operators take them.
+ * Bodies of control flow change with the graph around them.  What types they are given is known only later,
+ * so a graph with bodies is taken to multiply halves where there are both products and halves in it. */
 #include <string.h>
 #include "codegen/prepare.h"
 #include "runtime/ops/op.h"
@@ -24,6 +25,7 @@ static bool is_op(const struct mo_node *node, const char *name) {
 static const char *type_attribute(const struct mo_node *node) {
     static const char *const names[][2] = {{"Cast", "to"},
                                            {"EyeLike", "dtype"},
+                                           {"SequenceEmpty", "dtype"},
                                            {"RandomNormal", "dtype"},
                                            {"RandomUniform", "dtype"},
                                            {"RandomNormalLike", "dtype"},
@@ -43,20 +45,44 @@ static bool reads_half(const struct mo_graph *g, int id) {
     return type && is_half((moire_dtype)mo_attr_int(from, type, 0));
 }
 
-/* Bodies would have to change with it. */
-static bool has_bodies(const struct mo_graph *g) {
-    for (int i = 0, at = 0; i < g->n_nodes; i++, at = 0)
-        if (mo_node_next_body(g->nodes[i], &at)) return true;
+static bool is_product(const struct mo_node *node) {
+    static const char *const products[] = {"Conv", "ConvTranspose", "MatMul", "Gemm", "LSTM", "GRU", "RNN"};
+    for (size_t k = 0; k < sizeof products / sizeof *products; k++)
+        if (is_op(node, products[k])) return true;
     return false;
 }
 
 static bool has_half_products(const struct mo_graph *g) {
-    static const char *const products[] = {"Conv", "ConvTranspose", "MatMul", "Gemm", "LSTM", "GRU", "RNN"};
     for (int i = 0; i < g->n_nodes; i++)
-        for (size_t k = 0; k < sizeof products / sizeof *products; k++)
-            for (int j = 0; is_op(g->nodes[i], products[k]) && j < g->nodes[i]->n_in; j++)
-                if (reads_half(g, g->nodes[i]->in[j])) return true;
+        for (int j = 0; is_product(g->nodes[i]) && j < g->nodes[i]->n_in; j++)
+            if (reads_half(g, g->nodes[i]->in[j])) return true;
     return false;
+}
+
+/* What there is in a graph and its bodies, of any depth. */
+struct census {
+    bool bodies, products, halves;
+};
+
+static void take_census(struct mo_graph *g, struct census *c) {
+    mo_graph_index(g);
+    for (int i = 0; i < g->n_tensors; i++)
+        c->halves = c->halves || reads_half(g, i);
+    for (int i = 0; i < g->n_nodes; i++) {
+        struct mo_graph *body;
+        int at = 0;
+        c->products = c->products || is_product(g->nodes[i]);
+        while ((body = mo_node_next_body(g->nodes[i], &at))) {
+            c->bodies = true;
+            take_census(body, c);
+        }
+    }
+}
+
+static bool is_to_widen(struct mo_graph *g) {
+    struct census c = {0};
+    take_census(g, &c);
+    return c.bodies ? c.products && c.halves : has_half_products(g);
 }
 
 /* The same values in float32, in new memory. */
@@ -140,23 +166,44 @@ static int cast_input(struct mo_graph *g, int id, moire_error *err) {
     return add_cast(g, id, wide->id, MOIRE_F32, err);
 }
 
-int mo_widen_halves(struct mo_graph *g, moire_error *err) {
-    int rc = MOIRE_OK, tensors = g->n_tensors, nodes = g->n_nodes;
-    mo_graph_index(g);
-    if (!has_half_products(g) || has_bodies(g)) return MOIRE_OK;
-    for (int i = 0; i < nodes && !rc; i++)
-        rc = widen_attributes(g, g->nodes[i], err);
-    for (int i = 0; i < g->n_outputs && !rc; i++)
-        rc = cast_output(g, g->outputs[i], err);
-    for (int i = 0; i < g->n_inputs && !rc; i++)
-        rc = cast_input(g, g->inputs[i], err);
+/* The first `tensors` ones, but for ports whose types callers see. */
+static int widen_tensors(struct mo_graph *g, int tensors, bool ports, moire_error *err) {
+    int rc = MOIRE_OK;
     for (int i = 0; i < tensors && !rc; i++) {
         struct mo_tensor *t = g->tensors[i];
-        if (!is_half(t->dtype) || t->is_input || t->is_output) continue;
+        if (!is_half(t->dtype) || (!ports && (t->is_input || t->is_output))) continue;
         if (t->data)
             rc = widen_constant(g, t, err);
         else
             t->dtype = MOIRE_F32; /* as declared; inference will say */
     }
+    return rc;
+}
+
+/* Attributes of a graph's nodes, and all of their bodies. */
+static int widen_nodes(struct mo_graph *g, moire_error *err) {
+    int rc = MOIRE_OK;
+    for (int i = 0; i < g->n_nodes && !rc; i++) {
+        struct mo_graph *body;
+        int at = 0;
+        rc = widen_attributes(g, g->nodes[i], err);
+        while (!rc && (body = mo_node_next_body(g->nodes[i], &at))) {
+            rc = widen_nodes(body, err);
+            if (!rc) rc = widen_tensors(body, body->n_tensors, true, err);
+            g->n_halves += body->n_halves;
+        }
+    }
+    return rc;
+}
+
+int mo_widen_halves(struct mo_graph *g, moire_error *err) {
+    const int tensors = g->n_tensors;
+    if (!is_to_widen(g)) return MOIRE_OK;
+    int rc = widen_nodes(g, err);
+    for (int i = 0; i < g->n_outputs && !rc; i++)
+        rc = cast_output(g, g->outputs[i], err);
+    for (int i = 0; i < g->n_inputs && !rc; i++)
+        rc = cast_input(g, g->inputs[i], err);
+    if (!rc) rc = widen_tensors(g, tensors, false, err);
     return rc ? rc : mo_graph_sort(g, err);
 }
