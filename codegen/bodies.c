@@ -183,9 +183,7 @@ static int find_fixed(struct mo_graph *g, const struct mo_node *node, const stru
     return MOIRE_OK;
 }
 
-/* Trips, when they are known: a constant number, and a condition that stays true. */
-static int64_t known_trips(const struct mo_graph *g, const struct mo_node *node,
-                           const struct mo_graph *body) {
+int64_t mo_known_trips(const struct mo_graph *g, const struct mo_node *node, const struct mo_graph *body) {
     const struct mo_tensor *n = g->tensors[node->in[0]], *first = g->tensors[node->in[1]];
     const struct mo_tensor *next = output_of(body, 0);
     const bool number = n->data && n->dtype == MOIRE_I64 && mo_shape_count(&n->shape) == 1;
@@ -211,7 +209,7 @@ static int infer_loop(struct mo_graph *g, struct mo_node *node, struct mo_fold_b
         fixed[i] = is_known(g->tensors[node->in[2 + i]]);
     int rc = find_fixed(g, node, body, fixed, budget, err);
     if (!rc) rc = infer_trip(g, node, body, fixed, budget, err);
-    const int64_t trips = rc ? -1 : known_trips(g, node, body);
+    const int64_t trips = rc ? -1 : mo_known_trips(g, node, body);
     for (int k = 0; k < node->n_out && !rc; k++) {
         const struct mo_tensor *made = output_of(body, 1 + k);
         struct mo_shape shape;

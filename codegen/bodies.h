@@ -15,6 +15,12 @@ int mo_infer_bodies(struct mo_graph *g, struct mo_node *node, struct mo_fold_bud
                     moire_error *err);
 /* The passes of all bodies of a graph, nested ones too, after its own. */
 int mo_prepare_bodies(struct mo_graph *g, const struct mo_frontend_options *options, moire_error *err);
+/* Trips of a Loop that has been inferred, where they are known: a constant number, and a condition that stays
+ * true.  Else -1. */
+int64_t mo_known_trips(const struct mo_graph *g, const struct mo_node *node, const struct mo_graph *body);
+/* inline.c: bodies of which it is known how often they run become part of the graph, in bodies, too.  Sets
+ * *any where there are some: then all is to be inferred again. */
+int mo_inline_bodies(struct mo_graph *g, bool *any, moire_error *err);
 /* infer.c: of one graph. */
 int mo_infer_within(struct mo_graph *g, struct mo_fold_budget *budget, moire_error *err);
 #endif

@@ -122,6 +122,20 @@ static bool has_conversions(const struct mo_graph *g) {
     return false;
 }
 
+/* What becomes known when bodies are part of the graph may make others of them known. */
+static int inline_bodies(struct mo_graph *g, moire_error *err) {
+    enum { TURNS = 4 };
+    bool any = true;
+    int rc = MOIRE_OK;
+    for (int turn = 0; any && turn < TURNS && !rc; turn++) {
+        any = false;
+        rc = mo_inline_bodies(g, &any, err);
+        if (any && !rc) rc = mo_infer_and_fold(g, err);
+    }
+    g->converts = g->converts || has_conversions(g);
+    return rc;
+}
+
 int mo_prepare(struct mo_graph *g, const struct mo_frontend_options *options, moire_error *err) {
     const enum moire_precision wanted = options->precision;
     const bool bare = options->no_passes || options->no_layout;
@@ -142,6 +156,7 @@ int mo_prepare(struct mo_graph *g, const struct mo_frontend_options *options, mo
         mo_log(g->env, MOIRE_LOG_WARN, "%.150s: layers compute in float32: %s", g->name,
                g->exact ? "the model is loaded as exact" : "this processor has no fast products of bfloat16");
     if (!rc) rc = mo_infer_and_fold(g, err);
+    if (!rc && !options->no_passes) rc = inline_bodies(g, err);
     if (!rc && !options->no_passes) rc = mo_run_passes(g, options, err);
     if (!rc && !options->no_passes) rc = mo_prepare_bodies(g, options, err);
     if (!rc) rc = mo_graph_check(g, err);
