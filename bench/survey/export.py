@@ -3,8 +3,11 @@
 """export.py DIR [NAME...] - networks of many families as ONNX files with inputs and right outputs beside.
 
 Each becomes DIR/NAME/model.onnx; DIR/NAME/data/ with a NumPy file for each input and output, the outputs as
-PyTorch computes them; and DIR/NAME/flags, the shapes of a batch of 1 as moire's command takes them.  Weights are random, of one seed, with normalisations that fit them.  What is there
-already is left.  Needs Debian's python3-torchvision."""
+PyTorch computes them; and DIR/NAME/flags, the shapes of a batch of 1 as moire's command takes them.  Weights are
+random, of one seed, with normalisations that fit them.  What is there already is left.  Needs Debian's
+python3-torchvision; the networks of hub.py need the package transformers besides, those of light.py the package onnx,
+and where one is not installed its networks are left out."""
+import importlib
 import os
 import sys
 import warnings
@@ -222,6 +225,27 @@ NETWORKS = {
 FIXED = {"lstm", "gru", "bilstm", "gpt2_step", "swin_t", "swin_v2_t", "maxvit_t"}
 
 
+# Of networks that are not exported, but written by a function of a folder.
+WRITERS = {}
+# Those of another opset.
+OPSETS = {}
+# Modules of further networks: NETWORKS, FIXED, WRITERS and OPSETS as here.
+MORE = "detectors", "hub", "light"
+
+
+def gather():
+    for module in MORE:
+        try:
+            more = importlib.import_module(module)
+        except ImportError as e:
+            print(f"export.py: {module}.py left out: {e}", file=sys.stderr)
+            continue
+        NETWORKS.update(getattr(more, "NETWORKS", {}))
+        FIXED.update(getattr(more, "FIXED", ()))
+        WRITERS.update(getattr(more, "WRITERS", {}))
+        OPSETS.update(getattr(more, "OPSETS", {}))
+
+
 def settle(model, inputs):
     """Statistics of batch normalisations that fit the weights: without, deep networks end in zeros.  And no
     product by zeros, with which heads of transformers begin: their outputs would say nothing."""
@@ -239,20 +263,22 @@ def settle(model, inputs):
 
 def export(folder, name):
     torch.manual_seed(SEED)
-    model, inputs = NETWORKS[name]()
+    model, inputs, *axes = NETWORKS[name]()
     model.eval()
     with torch.no_grad():
         settle(model, inputs)
+        if hasattr(model, "fit"):
+            model.fit(*inputs)
         outputs = model(*inputs)
     outputs = outputs if isinstance(outputs, tuple) else (outputs,)
     ins, outs = [f"x{i}" for i in range(len(inputs))], [f"y{i}" for i in range(len(outputs))]
-    axes = {} if name in FIXED else {n: {0: "N"} for n in ins + outs}
+    axes = axes[0] if axes else {} if name in FIXED else {n: {0: "N"} for n in ins + outs}
     os.makedirs(f"{folder}/data", exist_ok=True)
     for n, t in zip(ins + outs, inputs + outputs):
         numpy.save(f"{folder}/data/{n}.npy", t.detach().numpy())
     with open(f"{folder}/flags", "w") as f:
         f.writelines(f"--shape {n}={','.join(map(str, t.shape))}\n" for n, t in zip(ins, inputs))
-    torch.onnx.export(model, inputs, f"{folder}/unfinished", opset_version=OPSET, input_names=ins,
+    torch.onnx.export(model, inputs, f"{folder}/unfinished", opset_version=OPSETS.get(name, OPSET), input_names=ins,
                       output_names=outs, dynamic_axes=axes)
     os.rename(f"{folder}/unfinished", f"{folder}/model.onnx")
 
@@ -260,18 +286,19 @@ def export(folder, name):
 def main():
     if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__)
-    names = sys.argv[2:] or list(NETWORKS)
+    gather()
+    names = sys.argv[2:] or [*NETWORKS, *WRITERS]
     warnings.filterwarnings("ignore")
     failed = 0
     for i, name in enumerate(names):
-        if name not in NETWORKS:
-            sys.exit(f"export.py: no network {name}; there are: {' '.join(NETWORKS)}")
+        if name not in NETWORKS and name not in WRITERS:
+            sys.exit(f"export.py: no network {name}; there are: {' '.join([*NETWORKS, *WRITERS])}")
         folder = os.path.join(sys.argv[1], name)
         if os.path.exists(f"{folder}/model.onnx"):
             continue
         print(f"export.py: {i + 1} of {len(names)}: {name}", file=sys.stderr, flush=True)
         try:
-            export(folder, name)
+            WRITERS.get(name, lambda to: export(to, name))(folder)
         except Exception as e:  # another version of PyTorch exports others; the rest is still worth having
             print(f"export.py: {name} left out: {type(e).__name__}: {str(e)[:200]}", file=sys.stderr)
             failed += 1
