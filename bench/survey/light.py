@@ -25,11 +25,10 @@ def first_input(model):
 def write(path, folder):
     model = onnx.load(path)
     name, x = first_input(model)
-    with open(path.replace(".onnx", "_output_0.pb"), "rb") as f:
-        y = numpy_helper.to_array(onnx.TensorProto.FromString(f.read()))
     os.makedirs(f"{folder}/data", exist_ok=True)
-    numpy.save(f"{folder}/data/{name.replace('/', '_')}.npy", x)
-    numpy.save(f"{folder}/data/{model.graph.output[0].name.replace('/', '_')}.npy", y)
+    with open(f"{folder}/data/input_0.pb", "wb") as f:
+        f.write(numpy_helper.from_array(x).SerializeToString())
+    shutil.copy(path.replace(".onnx", "_output_0.pb"), f"{folder}/data/output_0.pb")
     with open(f"{folder}/flags", "w") as f:
         f.write(f"--shape {name}={','.join(map(str, x.shape))}\n")
     shutil.copy(path, f"{folder}/unfinished")
