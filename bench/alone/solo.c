@@ -25,6 +25,7 @@ static const struct mo_bench_system solo_systems[] = {
     {"onnxruntime", "onnxruntime", "solo", "ONNX Runtime", NULL},
     {"ncnn", "ncnn", "solo", "ncnn", NULL},
     {"mnn", "mnn", "solo", "MNN", NULL},
+    {"tvm", "tvm", "solo", "TVM", NULL},
 };
 
 const struct mo_bench_system *mo_bench_solo_system(const char *family) {

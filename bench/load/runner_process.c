@@ -64,13 +64,15 @@ static bool runner_argv(const struct mo_bench_session *s, const char *family, ch
         return beside_exe(s, script, a[0], sizeof a[0]);
     }
     snprintf(script, sizeof script, "%.40s_runner.py", family);
-    snprintf(a[0], sizeof a[0], "%s/bin/python", s->venv);
+    snprintf(a[0], sizeof a[0], "%s%s/bin/python", s->venv, strcmp(family, "tvm") ? "" : "-tvm");
     return access(a[0], X_OK) == 0 && find_script(s, script, a[1], sizeof a[1]);
 }
 
 const char *mo_bench_missing(const struct mo_bench_session *session, const char *family) {
     char a[3][1024];
-    return runner_argv(session, family, a) ? NULL : "not set up here; run `make peers`";
+    if (runner_argv(session, family, a)) return NULL;
+    return strcmp(family, "tvm") ? "not set up here; run `make peers`"
+                                 : "not set up here; run `tools/setup --tvm`";
 }
 
 /* The command of a model server; NULL = not here. */

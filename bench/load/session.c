@@ -156,14 +156,17 @@ static bool find_in_venv(const struct mo_bench_session *s, const char *model, ch
 }
 
 json_t *mo_bench_peer_versions(const struct mo_bench_session *session) {
-    static const char *const packages[] = {"openvino", "onnxruntime", "ncnn", "mnn", "onednn_cpu_gomp"};
+    static const struct {
+        const char *beside, *package; /* of the environment VENV + beside */
+    } packages[] = {{"", "openvino"}, {"", "onnxruntime"},     {"", "ncnn"},
+                    {"", "mnn"},      {"", "onednn_cpu_gomp"}, {"-tvm", "apache_tvm"}};
     static const char suffix[] = ".dist-info";
     json_t *list = json_array();
     for (size_t i = 0; i < sizeof packages / sizeof *packages; i++) {
         char pattern[1024];
         glob_t found;
-        snprintf(pattern, sizeof pattern, "%s/lib/python3*/site-packages/%s-[0-9]*%s", session->venv,
-                 packages[i], suffix);
+        snprintf(pattern, sizeof pattern, "%s%s/lib/python3*/site-packages/%s-[0-9]*%s", session->venv,
+                 packages[i].beside, packages[i].package, suffix);
         if (glob(pattern, 0, NULL, &found) == 0 && found.gl_pathc > 0) {
             const char *name = strrchr(found.gl_pathv[0], '/') + 1;
             json_array_append_new(list, json_stringn(name, strlen(name) - (sizeof suffix - 1)));

@@ -10,7 +10,7 @@
 
 struct mo_bench_system {
     const char *name;        /* "openvino-latency"; policies of moire are made up at run time */
-    const char *family;      /* "moire", "openvino", "onnxruntime", "ncnn", "mnn", "onednn" */
+    const char *family;      /* "moire", "openvino", "onnxruntime", "ncnn", "mnn", "tvm", "onednn" */
     const char *arrangement; /* what the runner is told */
     const char *about;
     const char
@@ -29,7 +29,7 @@ struct mo_bench_session {
     const struct mo_env *env;
     char exe[512];       /* this program */
     char folder[64];     /* temporary; removed at the end */
-    const char *venv;    /* where the peers live */
+    const char *venv;    /* where the peers live; TVM in an environment beside it, VENV-tvm */
     const char *servers; /* where model servers live, as bench/serve-peers sets them up */
     const char *models;  /* folder of zoo files; NULL = the user's */
     char models_default[MO_CACHES_PATH];

@@ -12,6 +12,18 @@ peers: ## set up and build the peers (OpenVINO, ONNX Runtime, ncnn, MNN, oneDNN)
 	@VENV=$(VENV) tools/setup --peers
 	@$(MAKE) --no-print-directory $(B)/peers/openvino-runner $(B)/peers/onednn-runner
 
+.PHONY: check-tvm compare-tvm
+check-tvm: ## TVM as a peer, as far as it needs no TVM
+	@python3 -S -B tests/peers/test_tvm.py
+
+TVM_FOLDER   ?= $(B)/tvm
+TVM_NETWORKS ?= resnet18 resnet50 mobilenet-v2
+TVM_MINUTES  ?= 3
+compare-tvm: $(B)/moire ## moire's kernels beside TVM's MetaSchedule, the same minutes to tune: a table, and JSON in TVM_FOLDER
+	@VENV=$(VENV) tools/setup --tvm
+	@VENV=$(VENV) $(VENV)-tvm/bin/python -B bench/peers/tvm_compare.py $(TVM_FOLDER) $(TVM_NETWORKS) --layers \
+	    --minutes $(TVM_MINUTES) --moire $(B)/moire
+
 $(B)/peers/openvino-runner: bench/peers/openvino_runner.c $(PEER_OBJ) $(B)/libmoire.a
 	@mkdir -p $(@D)
 	@test -n "$(OV_C)" || { echo "peers: no OpenVINO in $(VENV); run make peers" >&2; exit 4; }

@@ -172,6 +172,7 @@ static void missing_peer_says_what_to_do(void **state) {
     struct place p;
     open_place(&p);
     assert_non_null(strstr(mo_bench_missing(&p.session, "onnxruntime"), "make peers"));
+    assert_non_null(strstr(mo_bench_missing(&p.session, "tvm"), "tools/setup --tvm"));
     assert_null(mo_bench_missing(&p.session, "moire"));
     close_place(&p);
 }

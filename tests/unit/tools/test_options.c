@@ -202,6 +202,28 @@ static void a_store_that_is_named_exists(void **state) {
     assert_int_equal(mo_path_store_there("/tmp", path, sizeof path, &err), MOIRE_OK);
 }
 
+/* --- peers ---------------------------------------------------------------------------------------------- */
+/* TVM runs models that were tuned before: who wants all the others must not be told of every one that was
+ * not. */
+static void all_peers_are_those_that_need_no_tuning(void **state) {
+    (void)state;
+    static struct mo_options o;
+    struct mo_words families;
+    moire_error err = {0};
+    o.peers.word[0] = "all", o.peers.n = 1;
+    assert_int_equal(mo_bench_pick_families(&o, &families, &err), MOIRE_OK);
+    assert_int_equal(families.n, 4);
+    for (int i = 0; i < families.n; i++)
+        assert_string_not_equal(families.word[i], "tvm");
+    o.peers.word[1] = "tvm", o.peers.n = 2;
+    assert_int_equal(mo_bench_pick_families(&o, &families, &err), MOIRE_OK);
+    assert_int_equal(families.n, 5);
+    assert_string_equal(families.word[4], "tvm");
+    o.peers.word[0] = "tmv", o.peers.n = 1;
+    assert_int_equal(mo_bench_pick_families(&o, &families, &err), MOIRE_EINVAL);
+    assert_non_null(strstr(err.message, "tvm"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bad_words_are_refused),
@@ -209,6 +231,7 @@ int main(void) {
         cmocka_unit_test(a_scenario_is_served_as_the_line_says),
         cmocka_unit_test(numbers_are_whole_texts_in_range),
         cmocka_unit_test(a_store_that_is_named_exists),
+        cmocka_unit_test(all_peers_are_those_that_need_no_tuning),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -275,7 +275,9 @@ static const struct mo_flag rows[] = {
     {"--every", "N", ON(PLANS), TO(every_nth), "every N-th of the loads", .initial = "1", .least = 1,
      .most = MO_LOADS_GRID},
     {"--no-scaling", NULL, ON(PLANS), TO(no_scaling), "without the time of a plan by GPUs and models"},
-    {"--peers", "P,...", SOLO, TO(peers), "openvino, onnxruntime, ncnn, mnn or all"},
+    {"--peers", "P,...", SOLO, TO(peers),
+     "openvino, onnxruntime, ncnn, mnn or all of these; tvm, for models that bench/peers/tvm_tune.py has "
+     "tuned"},
     {"--in-turns", NULL, ON(SERVE), TO(in_turns), "all systems with a seed before the next"},
     {"--peers", "P,...", ON(SERVE), TO(peers),
      "openvino, onnxruntime, all, or single ones: openvino-{latency,throughput}, "

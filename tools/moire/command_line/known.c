@@ -97,7 +97,7 @@ static void each_source(mo_known_taker take, void *ctx) {
 }
 
 static void each_peer(mo_known_taker take, void *ctx) {
-    static const char *const families[] = {"openvino", "onnxruntime", "ncnn", "mnn", "all", "none"};
+    static const char *const families[] = {"openvino", "onnxruntime", "ncnn", "mnn", "tvm", "all", "none"};
     int n;
     const struct mo_bench_system *rows = mo_bench_peers(&n);
     for (size_t i = 0; i < sizeof families / sizeof *families; i++)
