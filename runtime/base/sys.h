@@ -122,6 +122,8 @@ struct mo_sys {
     void *(*dl_open)(void *self, const char *path, char *reason, size_t n);
     void *(*dl_sym)(void *self, void *object, const char *symbol);
     void (*dl_close)(void *self, void *object);
+    /* what is loaded by this path stays mapped when the last dl_close is done */
+    void (*dl_keep)(void *self, const char *path);
     /* runs argv[0] (searched in PATH) and waits; output of the child goes to the file `log` or nowhere.
      * Returns the exit status (128+n for signal n), or -errno: -ETIMEDOUT when it had to be killed, with all
      * that it started, after `limit` ns (0 = no limit). */

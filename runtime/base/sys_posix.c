@@ -292,6 +292,12 @@ static void px_dl_close(void *self, void *object) {
     dlclose(object);
 }
 
+static void px_dl_keep(void *self, const char *path) {
+    (void)self;
+    void *object = dlopen(path, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+    if (object) dlclose(object);
+}
+
 static const struct mo_sys posix = {
     .alloc = mo_px_alloc,
     .free = mo_px_free,
@@ -348,6 +354,7 @@ static const struct mo_sys posix = {
     .dl_open = px_dl_open,
     .dl_sym = px_dl_sym,
     .dl_close = px_dl_close,
+    .dl_keep = px_dl_keep,
     .spawn = mo_px_spawn,
     .start_process = mo_px_start_process,
     .kill_process = mo_px_kill_process,

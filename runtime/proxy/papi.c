@@ -48,7 +48,6 @@ struct papi {
     int64_t then;
     double last[COUNTERS]; /* sums over the cores at `then` */
     bool initialised;
-    bool stays; /* started, and so never unmapped: it would lose what it holds, 200 KB each time */
 };
 
 /* An interface changes with its minor number; the library refuses another than its own. */
@@ -110,7 +109,7 @@ static int load(struct papi *p, moire_error *err) {
     if (code) return code;
     if (p->call.is_initialized())
         return mo_fail(err, MOIRE_EUNSUPPORTED, "something in this process uses libpapi already");
-    p->stays = true;
+    sys->dl_keep(sys->self, libraries[i].file); /* it loses 200 KB whenever it is started and unmapped */
     int rc = p->call.library_init(libraries[i].version);
     p->initialised = rc == libraries[i].version;
     if (p->initialised) return MOIRE_OK;
@@ -188,7 +187,7 @@ static void papi_close(void *self) {
     while (p->set && p->n)
         stop_core(p);
     if (p->initialised) p->call.shutdown();
-    if (p->object && !p->stays) sys->dl_close(sys->self, p->object);
+    if (p->object) sys->dl_close(sys->self, p->object);
     mo_free(p->env, p->cpu);
     mo_free(p->env, p->set);
     mo_free(p->env, p);
