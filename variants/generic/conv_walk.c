@@ -18,13 +18,14 @@ struct spot {
 int64_t mo_conv_walk_planes(const struct mo_conv_walk *c, int64_t group, int64_t block, int64_t blocks,
                             int64_t *first) {
     *first = 0;
-    /* a last group that begins within another's has its weights elsewhere in the blocks */
-    if (!c->own_in || group * c->planes > c->last_plane) return c->planes;
+    if (!c->own_in) return c->planes;
+    /* a last group that begins within another's has its weights later in the blocks */
+    const int64_t behind = group * c->planes > c->last_plane ? group * c->planes - c->last_plane : 0;
     const int64_t low = block * 16 / c->own_out * c->own_in;
     const int64_t high = (((block + blocks) * 16 - 1) / c->own_out + 1) * c->own_in;
-    const int64_t end = (high + 15) / 16 < c->planes ? (high + 15) / 16 : c->planes;
-    *first = low / 16;
-    return end - *first;
+    const int64_t end = (high + 15) / 16 + behind;
+    *first = low / 16 + behind;
+    return (end < c->planes ? end : c->planes) - *first;
 }
 
 static int64_t floor_div(int64_t a, int64_t b) {
