@@ -13,10 +13,6 @@
 #include "runtime/graph/copy.h"
 #include "runtime/ops/op.h"
 
-static bool is_op(const struct mo_node *node, const char *name) {
-    return !*node->domain && !strcmp(node->op_type, name);
-}
-
 static int own_inputs(const struct mo_node *node, const struct mo_graph *body) {
     return node->n_in - body->n_captured;
 }
@@ -194,7 +190,7 @@ int64_t mo_known_trips(const struct mo_graph *g, const struct mo_node *node, con
     if (trips == 1) return 1;
     if (next->id == body->inputs[1]) return trips; /* the body hands the condition on */
     const struct mo_node *by = next->producer >= 0 ? body->nodes[next->producer] : NULL;
-    if (by && is_op(by, "Identity") && by->in[0] == body->inputs[1]) return trips;
+    if (by && mo_node_is(by, "Identity") && by->in[0] == body->inputs[1]) return trips;
     const bool constant = next->data && next->dtype == MOIRE_BOOL && mo_shape_count(&next->shape) == 1;
     return constant ? (*(const uint8_t *)next->data ? trips : 1) : -1;
 }
@@ -320,11 +316,11 @@ int mo_prepare_bodies(struct mo_graph *g, const struct mo_frontend_options *opti
 int mo_infer_bodies(struct mo_graph *g, struct mo_node *node, struct mo_fold_budget *budget,
                     moire_error *err) {
     int rc = MOIRE_OK;
-    if (is_op(node, "If"))
+    if (mo_node_is(node, "If"))
         rc = infer_if(g, node, budget, err);
-    else if (is_op(node, "Loop"))
+    else if (mo_node_is(node, "Loop"))
         rc = infer_loop(g, node, budget, err);
-    else if (is_op(node, "SequenceMap"))
+    else if (mo_node_is(node, "SequenceMap"))
         rc = infer_map(g, node, budget, err);
     else
         rc = infer_scan(g, node, budget, err);

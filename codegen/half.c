@@ -17,10 +17,6 @@ static bool is_half(moire_dtype dtype) {
     return dtype == MOIRE_F16 || dtype == MOIRE_BF16;
 }
 
-static bool is_op(const struct mo_node *node, const char *name) {
-    return !*node->domain && !strcmp(node->op_type, name);
-}
-
 /* The type attribute by which an operator of this name chooses what it makes; NULL: it has none. */
 static const char *type_attribute(const struct mo_node *node) {
     static const char *const names[][2] = {{"Cast", "to"},
@@ -31,7 +27,7 @@ static const char *type_attribute(const struct mo_node *node) {
                                            {"RandomNormalLike", "dtype"},
                                            {"RandomUniformLike", "dtype"}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (is_op(node, names[i][0])) return names[i][1];
+        if (mo_node_is(node, names[i][0])) return names[i][1];
     return NULL;
 }
 
@@ -48,7 +44,7 @@ static bool reads_half(const struct mo_graph *g, int id) {
 static bool is_product(const struct mo_node *node) {
     static const char *const products[] = {"Conv", "ConvTranspose", "MatMul", "Gemm", "LSTM", "GRU", "RNN"};
     for (size_t k = 0; k < sizeof products / sizeof *products; k++)
-        if (is_op(node, products[k])) return true;
+        if (mo_node_is(node, products[k])) return true;
     return false;
 }
 

@@ -249,14 +249,10 @@ static bool pick_trips(struct inlining *in) {
            has_room(in->g, in->trips * each, in->trips * (in->body->n_tensors + 2 * in->node->n_out + 2));
 }
 
-static bool is_op(const struct mo_node *node, const char *name) {
-    return !*node->domain && !strcmp(node->op_type, name);
-}
-
 static int inline_node(struct mo_graph *g, struct mo_node *node, bool *any, moire_error *err) {
     struct inlining in = {.g = g, .node = node, .err = err};
-    const bool branch = is_op(node, "If");
-    if (branch ? !pick_branch(&in) : !is_op(node, "Loop") || !pick_trips(&in)) return MOIRE_OK;
+    const bool branch = mo_node_is(node, "If");
+    if (branch ? !pick_branch(&in) : !mo_node_is(node, "Loop") || !pick_trips(&in)) return MOIRE_OK;
     in.map = mo_region_array(g->region, (size_t)in.body->n_tensors + 1, sizeof *in.map);
     if (!in.map) return no_memory(&in);
     for (int i = 0; i < in.body->n_tensors; i++)

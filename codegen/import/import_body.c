@@ -19,10 +19,6 @@ static int no_memory(const struct mo_import *im) {
     return mo_fail(im->err, MOIRE_ENOMEM, "out of memory importing a body");
 }
 
-static bool is_op(const struct mo_node *node, const char *name) {
-    return !*node->domain && !strcmp(node->op_type, name);
-}
-
 /* --- what a body reads of the graph around it ----------------------------------------------------------- */
 
 static int *wider(struct mo_region *region, const int *list, int n, int cap) {
@@ -97,11 +93,11 @@ static int add_scalar(struct mo_import *im, struct mo_node *node, int k, moire_d
 int mo_import_settle_control(struct mo_import *im, struct mo_node *node, size_t index,
                              const Onnx__NodeProto *p) {
     int rc = MOIRE_OK;
-    if (is_op(node, "Loop") && node->n_in > 0 && node->in[0] < 0)
+    if (mo_node_is(node, "Loop") && node->n_in > 0 && node->in[0] < 0)
         rc = add_scalar(im, node, 0, MOIRE_I64, INT64_MAX);
-    if (!rc && is_op(node, "Loop") && node->n_in > 1 && node->in[1] < 0)
+    if (!rc && mo_node_is(node, "Loop") && node->n_in > 1 && node->in[1] < 0)
         rc = add_scalar(im, node, 1, MOIRE_BOOL, 1);
-    if (rc || !is_op(node, "Scan") || node->opset >= 9 || !node->n_in) return rc;
+    if (rc || !mo_node_is(node, "Scan") || node->opset >= 9 || !node->n_in) return rc;
     if (node->in[0] >= 0)
         return mo_import_node_fail(im, index, p, MOIRE_EUNSUPPORTED,
                                    "sequences of several lengths (input 0) are not supported; convert the "
@@ -116,8 +112,8 @@ int mo_import_settle_control(struct mo_import *im, struct mo_node *node, size_t 
 
 /* Inputs and outputs that a body must have, captured ones aside. */
 static void ports_of(const struct mo_node *node, int *n_in, int *n_out) {
-    *n_in = is_op(node, "If") ? 0 : node->n_in;
-    *n_out = node->n_out + (is_op(node, "Loop") ? 1 : 0);
+    *n_in = mo_node_is(node, "If") ? 0 : node->n_in;
+    *n_out = node->n_out + (mo_node_is(node, "Loop") ? 1 : 0);
 }
 
 static int check_ports(const struct mo_import *im, const struct mo_node *node, const char *which,
@@ -161,7 +157,7 @@ static int append_captured(const struct mo_import *im, struct mo_node *node, con
 static const char *const *bodies_of(const struct mo_node *node) {
     static const char *const branches[] = {"then_branch", "else_branch", NULL};
     static const char *const body[] = {"body", NULL};
-    return is_op(node, "If") ? branches : body;
+    return mo_node_is(node, "If") ? branches : body;
 }
 
 int mo_import_bodies(struct mo_import *im, struct mo_node *node, size_t index, const Onnx__NodeProto *p) {
@@ -169,7 +165,7 @@ int mo_import_bodies(struct mo_import *im, struct mo_node *node, size_t index, c
     struct mo_import inner[MOST];
     struct mo_captured captured = {.n = 0};
     int n = 0, rc = MOIRE_OK;
-    if (is_op(node, "If") && node->n_in != 1)
+    if (mo_node_is(node, "If") && node->n_in != 1)
         return mo_import_node_fail(im, index, p, MOIRE_EFORMAT, "takes one input, the condition", NULL);
     for (const char *const *name = bodies_of(node); *name && !rc; name++, n++) {
         int k = 0;

@@ -9,11 +9,11 @@ int mo_no_memory(moire_error *err) {
 }
 
 bool mo_is(const struct mo_node *node, const char *op) {
-    return node && !*node->domain && !strcmp(node->op_type, op);
+    return node && mo_node_is(node, op);
 }
 
 bool mo_is_moire(const struct mo_node *node, const char *op) {
-    return node && !strcmp(node->domain, "moire") && !strcmp(node->op_type, op);
+    return node && mo_node_is_ours(node, op);
 }
 
 struct mo_node *mo_producer(const struct mo_graph *g, int tensor) {

@@ -38,6 +38,14 @@ int mo_attr_ints(const struct mo_node *node, const char *name, int64_t *out, int
     return attr->n;
 }
 
+bool mo_node_is(const struct mo_node *node, const char *op_type) {
+    return !*node->domain && !strcmp(node->op_type, op_type);
+}
+
+bool mo_node_is_ours(const struct mo_node *node, const char *op_type) {
+    return !strcmp(node->domain, "moire") && !strcmp(node->op_type, op_type);
+}
+
 struct mo_graph *mo_node_body(const struct mo_node *node, const char *name) {
     const struct mo_attr *a = mo_attr_find(node, name);
     return a && a->type == MO_ATTR_GRAPH ? a->graph : NULL;

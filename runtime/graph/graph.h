@@ -164,6 +164,9 @@ void mo_graph_destroy(struct mo_graph *g);
  * never destroyed by itself.  The body's inputs are the operator's own, then the values that it takes from
  * `around`, which are the last inputs of the node; all bodies of a node have the same of these. */
 struct mo_graph *mo_graph_add_body(struct mo_graph *around);
+/* An operator of that name of the default domain, or of "moire". */
+bool mo_node_is(const struct mo_node *node, const char *op_type);
+bool mo_node_is_ours(const struct mo_node *node, const char *op_type);
 /* The body in an attribute of that name; NULL: there is none. */
 struct mo_graph *mo_node_body(const struct mo_node *node, const char *name);
 /* The next attribute from *at on that holds a body, and moves *at behind it; NULL: no more. */

@@ -116,8 +116,7 @@ static bool of_bytes(const struct mo_tensor *t) {
 
 /* Of a moire.Fused of 8-bit numbers: any of them, as each element is read before its place is written. */
 static bool fused_bytes(const struct layout *l, const struct mo_node *node) {
-    if (strcmp(node->domain, "moire") || strcmp(node->op_type, "Fused")) return false;
-    return of_bytes(l->graph->tensors[node->out[0]]);
+    return mo_node_is_ours(node, "Fused") && of_bytes(l->graph->tensors[node->out[0]]);
 }
 
 /* A pointwise operator's first; the residual of a convolution on a matrix unit, which reads it where it
@@ -131,7 +130,7 @@ static struct operands in_place_operands(const struct layout *l, const struct mo
     if (fused_bytes(l, node)) return (struct operands){0, node->n_in};
     bool ok = node->op && (node->op->flags & MO_OP_POINTWISE);
     for (size_t i = 0; i < sizeof binary / sizeof *binary; i++)
-        ok = ok || (!node->domain[0] && !strcmp(node->op_type, binary[i]));
+        ok = ok || mo_node_is(node, binary[i]);
     return (struct operands){0, ok};
 }
 

@@ -91,7 +91,7 @@ static void made_cases(struct totals *t) {
 }
 
 /* Their operands are sequences, which the package has in models of several nodes only
- * (tests/unit/codegen/test_sequences.c). */
+ * (tests/unit/control/test_sequences.c). */
 static bool is_of_sequences(const char *op) {
     static const char *const ops[] = {"ConcatFromSequence", "Optional",       "SequenceAt",
                                       "SequenceConstruct",  "SequenceEmpty",  "SequenceErase",

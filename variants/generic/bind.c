@@ -19,14 +19,6 @@ const struct mo_simd_table *mo_simd_of(enum mo_isa isa) {
     return &mo_simd_table_base;
 }
 
-bool mo_node_is(const struct mo_node *node, const char *op_type) {
-    return !node->domain[0] && !strcmp(node->op_type, op_type);
-}
-
-bool mo_node_is_ours(const struct mo_node *node, const char *op_type) {
-    return !strcmp(node->domain, "moire") && !strcmp(node->op_type, op_type);
-}
-
 bool mo_f32(const struct mo_tensor *t) {
     return t && t->dtype == MOIRE_F32 && !t->dynamic && mo_shape_count(&t->shape) > 0;
 }

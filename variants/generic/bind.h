@@ -7,9 +7,6 @@
 #include "variants/simd/params.h"
 #include "variants/simd/simd.h"
 
-/* Operator of the default domain, or of "moire". */
-bool mo_node_is(const struct mo_node *node, const char *op_type);
-bool mo_node_is_ours(const struct mo_node *node, const char *op_type);
 /* A float32 tensor of known shape with at least one element. */
 bool mo_f32(const struct mo_tensor *t);
 /* The same of uint8 or int8. */

@@ -8,8 +8,7 @@
 #include "runtime/ops/util.h"
 
 bool mo_is_qconv(const struct mo_node *node) {
-    return !strcmp(node->domain, "moire") &&
-           (!strcmp(node->op_type, "QConv") || !strcmp(node->op_type, "QMatMul"));
+    return mo_node_is_ours(node, "QConv") || mo_node_is_ours(node, "QMatMul");
 }
 
 bool mo_qconv_read(const struct mo_node *node, struct mo_qconv *out) {

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "tests/unit/codegen/control_case.h"
+#include "tests/unit/control/control_case.h"
 
 /* y = op(x, b), b of `shape` with elements 1, 2, ...: a weight, or computed from an input. */
 static void one(struct control *c, const char *op, const char *shape, bool computed, int broadcast,

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "runtime/serve/runtime.h"
-#include "tests/unit/codegen/control_case.h"
+#include "tests/unit/control/control_case.h"
 #include "tests/unit/generator/toy_family.h"
 #include "tools/moire/compile/publish.h"
 

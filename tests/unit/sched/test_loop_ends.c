@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "runtime/plan/plan.h"
-#include "tests/unit/codegen/control_case.h"
+#include "tests/unit/control/control_case.h"
 #include "tests/unit/codegen/ways_case.h"
 #include "tests/unit/sched/serve_bed.h"
 

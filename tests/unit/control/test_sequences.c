@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <string.h>
-#include "tests/unit/codegen/control_case.h"
+#include "tests/unit/control/control_case.h"
 
 /* seq = [x, -x, 2x], x = [1 2]. */
 static struct ob *three(struct control *c) {

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
-#include "tests/unit/codegen/control_case.h"
+#include "tests/unit/control/control_case.h"
 #include "tests/unit/codegen/ways_case.h"
 
 /* Many trips: the loop stays.  Few: it becomes part of the graph. */

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 #include "runtime/plan/plan.h"
-#include "tests/unit/codegen/control_case.h"
+#include "tests/unit/control/control_case.h"
 #include "tests/unit/codegen/ways_case.h"
 
 /* Trips of a convolution and what follows it, between other layers: too many to be inlined. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * control_case.c - see control_case.h. */
-#include "tests/unit/codegen/control_case.h"
+#include "tests/unit/control/control_case.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <stdio.h>
-#include "tests/unit/codegen/control_case.h"
+#include "tests/unit/control/control_case.h"
 #include "tests/unit/codegen/ways_case.h"
 
 static int64_t left(struct ob *b) {

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
-#include "tests/unit/codegen/control_case.h"
+#include "tests/unit/control/control_case.h"
 
 /* --- If ------------------------------------------------------------------------------------------------- */
 
