@@ -109,6 +109,11 @@ Onnx__ValueInfoProto *ob_input(struct ob *b, const char *name, int dtype, const 
     return b->inputs[b->graph.n_input++] = value_info(b, name, tensor_type(b, dtype, shape));
 }
 
+void ob_loop_inputs(struct ob *body) {
+    ob_input(body, "i", MOIRE_I64, "");
+    ob_input(body, "was", MOIRE_BOOL, "");
+}
+
 Onnx__ValueInfoProto *ob_output(struct ob *b, const char *name) {
     return b->outputs[b->graph.n_output++] = value_info(b, name, tensor_type(b, MOIRE_F32, NULL));
 }

@@ -38,16 +38,18 @@ char *ob_text(struct ob *b, const char *s);
 void ob_opset(struct ob *b, const char *domain, int version);
 /* shape: "1,3,N,?": numbers, symbols; "" is a scalar, NULL an unknown rank. */
 Onnx__ValueInfoProto *ob_input(struct ob *b, const char *name, int dtype, const char *shape);
+/* What a Loop gives its body before the state: the number of the trip "i", and the condition "was". */
+void ob_loop_inputs(struct ob *body);
 Onnx__ValueInfoProto *ob_output(struct ob *b, const char *name);
 /* Initializers: raw fp32 from values, fp32 in [-1, 1) from the seed, int64 from text "1,2,3". */
 Onnx__TensorProto *ob_floats(struct ob *b, const char *name, const char *shape, const float *values);
 Onnx__TensorProto *ob_random(struct ob *b, const char *name, const char *shape);
 Onnx__TensorProto *ob_scalar(struct ob *b, const char *name, float value);
 Onnx__TensorProto *ob_int64s(struct ob *b, const char *name, const char *values);
-/* Inputs and outputs as words; "-" is an absent optional one. */
 /* A constant of another type, as a Cast of one of int64: folded at load. */
 void ob_integers(struct ob *b, const char *name, const char *values, moire_dtype type);
 
+/* Inputs and outputs as words; "-" is an absent optional one. */
 Onnx__NodeProto *ob_node(struct ob *b, const char *op, const char *inputs, const char *outputs);
 /* Attributes of the last node. */
 Onnx__AttributeProto *ob_attr(struct ob *b, const char *name, int type);

@@ -19,8 +19,7 @@ static struct ob *convolving(struct control *c) {
     ob_node(b, "Conv", "x v", "s0");
     ob_int64s(b, "trips", "17");
     ob_node(b, "Squeeze", "trips", "m");
-    ob_input(body, "i", MOIRE_I64, "");
-    ob_input(body, "was", MOIRE_BOOL, "");
+    ob_loop_inputs(body);
     ob_input(body, "s", MOIRE_F32, NULL);
     ob_node(body, "Conv", "s w", "conv");
     ob_ints(body, "pads", "1,1,1,1");

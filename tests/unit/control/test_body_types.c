@@ -16,8 +16,7 @@
 static const char *const trips[] = {"17", "3"};
 
 static void begin_body(struct ob *body, int state) {
-    ob_input(body, "i", MOIRE_I64, "");
-    ob_input(body, "was", MOIRE_BOOL, "");
+    ob_loop_inputs(body);
     ob_input(body, "s", state, NULL);
 }
 

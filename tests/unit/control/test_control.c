@@ -105,8 +105,7 @@ static void counting(struct control *c, const char *inputs) {
     ob_input(b, "go", MOIRE_BOOL, "");
     ob_input(b, "s0", MOIRE_F32, "2");
     ob_input(b, "x", MOIRE_F32, "2");
-    ob_input(body, "i", MOIRE_I64, "");
-    ob_input(body, "was", MOIRE_BOOL, "");
+    ob_loop_inputs(body);
     ob_input(body, "s", MOIRE_F32, "2");
     ob_scalar(body, "ten", 10);
     ob_int64s(body, "zero", "0");
@@ -198,8 +197,7 @@ static void state_may_grow(void **state) {
     (void)state;
     ob_input(b, "m", MOIRE_I64, "");
     ob_input(b, "x", MOIRE_F32, "1");
-    ob_input(body, "i", MOIRE_I64, "");
-    ob_input(body, "was", MOIRE_BOOL, "");
+    ob_loop_inputs(body);
     ob_input(body, "s", MOIRE_F32, NULL);
     ob_node(body, "Neg", "s", "minus");
     ob_node(body, "Concat", "s minus", "longer");
@@ -235,8 +233,7 @@ static void loops_nest(void **state) {
     ob_node(inner, "Add", "is x", "inext");
     ob_output(inner, "iwas");
     ob_output(inner, "inext");
-    ob_input(body, "i", MOIRE_I64, "");
-    ob_input(body, "was", MOIRE_BOOL, "");
+    ob_loop_inputs(body);
     ob_input(body, "s", MOIRE_F32, "");
     ob_node(body, "Loop", "i - s", "next");
     ob_body(body, "body", inner);

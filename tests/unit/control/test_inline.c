@@ -93,8 +93,7 @@ static struct ob *swapping(struct control *c, const char *trips, bool condition_
     ob_random(b, "w", "6,6");
     ob_int64s(b, "trips", trips);
     ob_node(b, "Squeeze", "trips", "m");
-    ob_input(body, "i", MOIRE_I64, "");
-    ob_input(body, "was", MOIRE_BOOL, "");
+    ob_loop_inputs(body);
     ob_input(body, "a", MOIRE_F32, NULL);
     ob_input(body, "s", MOIRE_F32, NULL);
     ob_node(body, "MatMul", "a w", "product");
@@ -153,8 +152,7 @@ static void state_that_grows_has_known_shapes(void **state) {
     ob_input(b, "x", MOIRE_F32, "2,3");
     ob_int64s(b, "trips", "3");
     ob_node(b, "Squeeze", "trips", "m");
-    ob_input(body, "i", MOIRE_I64, "");
-    ob_input(body, "was", MOIRE_BOOL, "");
+    ob_loop_inputs(body);
     ob_input(body, "s", MOIRE_F32, NULL);
     ob_node(body, "Concat", "s x", "longer");
     ob_int(body, "axis", 0);
@@ -185,8 +183,7 @@ static void loops_nest(void **state) {
             ob_node(b, "Squeeze", "outer", "m");
             ob_int64s(around, "inner", inner[k]);
             ob_node(around, "Squeeze", "inner", "n");
-            ob_input(around, "i", MOIRE_I64, "");
-            ob_input(around, "was", MOIRE_BOOL, "");
+            ob_loop_inputs(around);
             ob_input(around, "s", MOIRE_F32, NULL);
             ob_input(body, "j", MOIRE_I64, "");
             ob_input(body, "were", MOIRE_BOOL, "");
@@ -248,8 +245,7 @@ static void random_bodies_give_what_they_give_in_loops(void **state) {
         snprintf(name, sizeof name, "seed %d, %s trips", (int)seed, trips);
         ob_int64s(b, "trips", trips);
         ob_node(b, "Squeeze", "trips", "m");
-        ob_input(body, "i", MOIRE_I64, "");
-        ob_input(body, "was", MOIRE_BOOL, "");
+        ob_loop_inputs(body);
         ob_input(body, "s", MOIRE_F32, NULL);
         draw_body(body, &rng, 1 + (int)draw(&rng, 5));
         ob_output(body, "was");

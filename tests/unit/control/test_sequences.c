@@ -111,8 +111,7 @@ static void a_loop_collects(void **state) {
     ob_input(b, "m", MOIRE_I64, "");
     ob_input(b, "x", MOIRE_F32, "1");
     ob_node(b, "SequenceEmpty", "", "none");
-    ob_input(body, "i", MOIRE_I64, "");
-    ob_input(body, "was", MOIRE_BOOL, "");
+    ob_loop_inputs(body);
     ob_input(body, "s", MOIRE_F32, NULL)->type = NULL;
     ob_input(body, "v", MOIRE_F32, "1");
     ob_node(body, "SequenceInsert", "s v", "more");

@@ -27,8 +27,7 @@ static void put_loop(struct control *c, struct ob *b) {
     ob_output(then, "t");
     ob_node(other, "Neg", "s", "e");
     ob_output(other, "e");
-    ob_input(body, "i", MOIRE_I64, "");
-    ob_input(body, "was", MOIRE_BOOL, "");
+    ob_loop_inputs(body);
     ob_input(body, "s", MOIRE_F32, NULL);
     ob_node(body, "Conv", "s w", "conv");
     ob_ints(body, "pads", "1,1,1,1");
