@@ -2,7 +2,7 @@
 keep a record of every query.
 
 They are on loopback, each at a port of its own, or each in a namespace of its own (network_bed.py).  Used by
-check_haproxy.py, check_network.py and bench/haproxy-restart.
+check_haproxy.py and bench/haproxy-restart.
 """
 import collections
 import csv
@@ -215,6 +215,11 @@ class Load:
     def count(self):
         with self.lock:
             return len(self.records)
+
+    def asked_since(self, moment):
+        """The clients that have an answer to what they asked after that moment: nothing older waits at them."""
+        with self.lock:
+            return {r.id.partition("-")[0] for r in self.records if r.begun > moment}
 
     def until(self, n, seconds=60):
         """Waits for n further answers."""

@@ -215,9 +215,9 @@ static void haproxy_has_a_backend_for_each_model(void **state) {
         "    option httpchk\n"
         "    http-check send meth GET uri /v2/models/a/ready ver HTTP/1.1 hdr host moire\n"
         "    http-check expect status 200\n"
-        "    default-server inter 500ms fastinter 200ms downinter 500ms fall 2 rise 2 weight 100 tcp-ut 5s\n"
-        "    server n 10.0.0.1:8001 check maxconn 900 agent-check agent-port 9001 agent-inter 500ms "
-        "agent-send "
+        "    default-server inter 500ms fastinter 200ms downinter 500ms fall 2 rise 2 weight 100\n"
+        "    server n 10.0.0.1:8001 check tcp-ut 5s maxconn 900 agent-check agent-port 9001 agent-inter "
+        "500ms agent-send "
         "\"a\\n\"\n");
     assert_string_equal(content("nodes/n.json"),
                         "{\n  \"host\": \"10.0.0.1\",\n  \"http_port\": 8001,\n"

@@ -76,9 +76,8 @@ static const char head[] =
     "    timeout http-request 65s\n"
     "    timeout queue 5s\n"
     "    timeout check 2s\n"
-    "    # what waits for a node that the network has lost fails after 5 s: its kernel answers no probe.  "
-    "One\n"
-    "    # that is busy, or that ends, does\n"
+    "    # what waits for a node that the network has lost fails after 5 s: its kernel answers no probe\n"
+    "    # and (tcp-ut, below) takes nothing.  One that is busy, or that ends, does\n"
     "    option srvtcpka\n"
     "    srvtcpka-idle 2s\n"
     "    srvtcpka-intvl 1s\n"
@@ -105,10 +104,11 @@ static void put_frontend(FILE *to, const struct mo_scale_plan *p, const struct m
     fprintf(to, "    default_backend any\n");
 }
 
+/* tcp-ut stands at each server: HAProxy 2.6 does not take it over from `default-server`. */
 static void put_server(FILE *to, const struct mo_scale_node *n, const struct mo_scale_options *o,
                        const char *model) {
-    fprintf(to, "    server %s %s%s%s:%lld check maxconn %d", n->name, n->is_ipv6 ? "[" : "", n->address,
-            n->is_ipv6 ? "]" : "", (long long)n->port,
+    fprintf(to, "    server %s %s%s%s:%lld check tcp-ut 5s maxconn %d", n->name, n->is_ipv6 ? "[" : "",
+            n->address, n->is_ipv6 ? "]" : "", (long long)n->port,
             n->n_shares < CONNECTIONS / 2 ? CONNECTIONS / n->n_shares : 2);
     if (model && o->agent_step)
         fprintf(to, " agent-check agent-port %lld agent-inter 500ms agent-send \"%s\\n\"",
@@ -121,8 +121,7 @@ static void put_backend(FILE *to, const char *name, const char *ready) {
             "\nbackend %s\n    balance leastconn\n    option httpchk\n"
             "    http-check send meth GET uri %s ver HTTP/1.1 hdr host moire\n"
             "    http-check expect status 200\n"
-            "    default-server inter 500ms fastinter 200ms downinter 500ms fall 2 rise 2 weight 100 "
-            "tcp-ut 5s\n",
+            "    default-server inter 500ms fastinter 200ms downinter 500ms fall 2 rise 2 weight 100\n",
             name, ready);
 }
 
