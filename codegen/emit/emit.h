@@ -82,10 +82,12 @@ struct mo_mac {
     int rows, cols;    /* pixels */
     long px;           /* bytes from a pixel to the next in its row; 0 = run-time variable `px` */
     const char *ahead; /* text: bytes ahead at which weights are prefetched; NULL = not */
-    bool fold;         /* pixels are broadcast by the FMA itself; needs isa->folds */
-    int used;          /* channels of the last block that exist; 0 = all 16: no FMA is spent on the others */
-    bool vector_x;     /* depthwise: a pixel is a vector, not a broadcast scalar */
-    bool fills;        /* pixels outside the image are the vector z_: no step leaves them out */
+    bool ahead_far; /* they are prefetched to the second cache only: the first has no room until they are used
+                     */
+    bool fold;      /* pixels are broadcast by the FMA itself; needs isa->folds */
+    int used;       /* channels of the last block that exist; 0 = all 16: no FMA is spent on the others */
+    bool vector_x;  /* depthwise: a pixel is a vector, not a broadcast scalar */
+    bool fills;     /* pixels outside the image are the vector z_: no step leaves them out */
 };
 int mo_mac_vectors(const struct mo_mac *m);
 /* The first ones, which take FMAs: those after them are padding and keep their start values. */

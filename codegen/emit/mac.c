@@ -141,7 +141,9 @@ static void load_weights(FILE *out, const struct mo_mac *m, int indent, long wof
     for (int r = 0; r < mo_mac_active(m); r++) {
         int block = r / m->isa->vectors, part = r % m->isa->vectors;
         fprintf(out, "%*sw%d = load(q%d + %ld);", indent, "", r, block, woff + part * m->isa->lanes * 4);
-        if (m->ahead && !part) fprintf(out, " __builtin_prefetch(q%d + %ld + %s);", block, woff, m->ahead);
+        if (m->ahead && !part)
+            fprintf(out, " __builtin_prefetch(q%d + %ld + %s, 0, %d);", block, woff, m->ahead,
+                    m->ahead_far ? 2 : 3);
         fputc('\n', out);
     }
 }

@@ -198,9 +198,7 @@ static void try_orders(struct mo_walk *w, struct mo_point *point, struct list *l
     int64_t weights = w->groups * w->ocb * w->w_block, in = in_bytes(w);
     int64_t slice = w->w_block * w->blocks;
     int distance = slice <= L2_BYTES / 3 ? MO_PREFETCH_SET : 2048;
-    bool reused = w->kind == MO_WALK_GEMM && w->row.tiles > 4;
-    int prefetches =
-        depthwise || w->kind == MO_WALK_FIRST || reused || w->gated || weights < L1_BYTES ? 0 : 2;
+    int prefetches = depthwise || w->kind == MO_WALK_FIRST || w->gated || weights < L1_BYTES ? 0 : 2;
     int orders = !depthwise && !w->widens && (in > L2_BYTES / 2 || weights > L2_BYTES / 2) &&
                          w->unit_sets > 1 && w->chunks > 1
                      ? 2

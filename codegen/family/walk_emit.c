@@ -26,7 +26,8 @@ static struct tile tile_of(const struct mo_walk *w, bool last_set, int r, int c)
     t.mac = (struct mo_mac){.isa = w->isa, .blocks = blocks, .vector_x = w->kind == MO_WALK_DEPTHWISE};
     t.mac.fold = w->isa->folds && (w->fold || blocks == 1);
     t.mac.used = last ? mo_walk_used(w) : 0;
-    t.mac.ahead = w->prefetch ? w->ahead : NULL;
+    t.mac.ahead = !w->prefetch ? NULL : w->packed ? "ahead" : w->ahead;
+    t.mac.ahead_far = w->packed;
     t.mac.rows = w->flat ? 1 : rows;
     t.mac.cols = w->flat ? rows : cols;
     t.mac.fills = w->fills;
@@ -340,6 +341,7 @@ static void emit_tile(FILE *out, const struct tile *t) {
     fputs(";\n", out);
     mo_mac_declare(out, &t->mac, 4);
     fprintf(out, "    (void)x_, (void)%s, (void)part;\n", w->small ? "a" : "res");
+    if (w->packed && w->prefetch) fprintf(out, "    const i64 ahead = part ? 0 : %s;\n", w->ahead);
     if (t->mac.fills) mo_walk_small_pads(out, w);
     if (finishes_all(w))
         fputs("    char *const first = y;\n    const char *const first_res = res;\n    const i64 n_tiles = "

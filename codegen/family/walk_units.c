@@ -139,7 +139,8 @@ static void emit_pack(FILE *out, const struct mo_walk *w) {
     fputs("}\n\n", out);
 }
 
-/* GEMM: one row tile, copied to the scratch, against the sets of one chunk. */
+/* GEMM: one row tile, copied to the scratch, against the sets of one chunk.  Only the first row tile asks for
+ * the next set's weights ahead: the others find them there. */
 static void emit_packed_unit(FILE *out, const struct mo_walk *w) {
     long long chunk = (long long)w->unit_tiles;
     emit_pack(out, w);
@@ -154,7 +155,7 @@ static void emit_packed_unit(FILE *out, const struct mo_walk *w) {
             chunk, (long long)w->sets);
     emit_set(out, w, 8);
     fprintf(out, "        i64 yo = row_at(r0) * %lld;\n", (long long)w->y_row);
-    fprintf(out, "        fn[row_run[k].cls][0](x, w, b, y + yo, %s, 1, 0);\n    }\n}\n\n",
+    fprintf(out, "        fn[row_run[k].cls][0](x, w, b, y + yo, %s, 1, r0);\n    }\n}\n\n",
             w->small                   ? "&end"
             : w->p->fuse.residual >= 0 ? "res + yo"
                                        : "0");

@@ -258,6 +258,8 @@ static int prepare(struct mo_search *s, int *pending, moire_error *err) {
         if (s->store) reuse(s, s->jobs[i]);
         int rc = mo_job_points(s, s->jobs[i], err);
         if (rc) return rc;
+        if (!s->jobs[i]->n && s->jobs[i]->result.state == MO_LAYER_PENDING)
+            s->jobs[i]->result.state = MO_LAYER_GENERIC; /* there is nothing to wait for */
         if (s->jobs[i]->result.state == MO_LAYER_REUSED)
             s->jobs[i]->next =
                 s->jobs[i]->result.tried < s->jobs[i]->n ? s->jobs[i]->result.tried : s->jobs[i]->n;

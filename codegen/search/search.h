@@ -17,7 +17,7 @@ enum mo_layer_state {
     MO_LAYER_PENDING,  /* not reached within the budget */
     MO_LAYER_REUSED,   /* was in the store already */
     MO_LAYER_COMPILED, /* a variant was stored */
-    MO_LAYER_GENERIC,  /* no candidate is faster than the generic kernel */
+    MO_LAYER_GENERIC,  /* no candidate is faster than the generic kernel, or there is none (`tried` is 0) */
     MO_LAYER_FAILED,   /* no candidate compiles and computes right, alone and in the model: the generic
                           kernel serves */
 };

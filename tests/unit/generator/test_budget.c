@@ -241,11 +241,51 @@ static void what_is_left_out_is_named(void **state) {
     mo_search_destroy(found);
 }
 
+static bool takes_all(const struct mo_problem *p) {
+    (void)p;
+    return true;
+}
+
+static int lists_nothing(const struct mo_problem *p, struct mo_point *out, int cap) {
+    (void)p, (void)out, (void)cap;
+    return 0;
+}
+
+/* A shape that no family has a kernel for is not a matter of the budget: there is nothing to go on with. */
+static void a_layer_without_candidates_is_done(void **state) {
+    static const struct mo_emit_family idle = {.name = "idle", .takes = takes_all, .points = lists_nothing};
+    static const struct mo_emit_family *const families[] = {&idle, NULL};
+    struct slow *s = *state;
+    struct mo_search_options options = {
+        .store = s->folder, .isa = MO_ISA_BASE, .jobs = 1, .families = families, .problem = toy_problem};
+    struct mo_search *found;
+    moire_error err = {0};
+    char *text = NULL;
+    size_t n = 0;
+    double work;
+    struct mo_graph *g = toy_graph(&s->env, LAYERS, "layer");
+    assert_int_equal(mo_search_create(&s->env, &options, &found, &err), MOIRE_OK);
+    assert_int_equal(mo_search_add(found, g, &err), MOIRE_OK);
+    mo_graph_destroy(g);
+    assert_int_equal(mo_search_run(found, &err), MOIRE_OK);
+    assert_int_equal(in_state(found, MO_LAYER_GENERIC), LAYERS);
+    FILE *to = open_memstream(&text, &n);
+    mo_left_print(to, found, false);
+    fclose(to);
+    assert_non_null(strstr(text, "no family of kernels has one of their shape: layer"));
+    assert_null(strstr(text, "again"));
+    free(text);
+    assert_int_equal(mo_left_tuned(found, &work), LAYERS);
+    mo_search_destroy(found);
+}
+
 static void reasons_follow_from_states(void **state) {
     (void)state;
     struct mo_layer_result r = {.state = MO_LAYER_FAILED};
     assert_int_equal(mo_left_reason(&r), MO_LEFT_FAILED);
     r.state = MO_LAYER_GENERIC;
+    assert_int_equal(mo_left_reason(&r), MO_LEFT_NONE);
+    r.tried = 2;
     assert_int_equal(mo_left_reason(&r), MO_LEFT_BUILT_IN);
     r.state = MO_LAYER_COMPILED;
     assert_int_equal(mo_left_reason(&r), MO_LEFT_REASONS);
@@ -284,6 +324,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(time_is_kept_for_the_rest, set_up, tear_down),
         cmocka_unit_test_setup_teardown(the_rest_is_foretold, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_is_left_out_is_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(a_layer_without_candidates_is_done, set_up, tear_down),
         cmocka_unit_test(effort_goes_by_work_not_by_number),
         cmocka_unit_test(reasons_follow_from_states),
         cmocka_unit_test(pressure_makes_nothing_faster),

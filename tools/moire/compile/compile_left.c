@@ -11,6 +11,7 @@ static const struct {
     [MO_LEFT_FAILED] = {"failed", "no candidate compiles and computes right",
                         "; built-in kernels serve, --verbose says why"},
     [MO_LEFT_BUILT_IN] = {"built-in", "no candidate is faster than the built-in kernel", ""},
+    [MO_LEFT_NONE] = {"none", "no family of kernels has one of their shape", "; built-in kernels serve"},
     [MO_LEFT_VERSIONS] = {"versions", "measured, but without versions for pressure", ""},
 };
 
@@ -21,7 +22,7 @@ enum mo_left_reason mo_left_reason(const struct mo_layer_result *r) {
     case MO_LAYER_FAILED:
         return MO_LEFT_FAILED;
     case MO_LAYER_GENERIC:
-        return MO_LEFT_BUILT_IN;
+        return r->tried ? MO_LEFT_BUILT_IN : MO_LEFT_NONE;
     case MO_LAYER_REUSED:
     case MO_LAYER_COMPILED:
         break;
@@ -97,6 +98,8 @@ int mo_left_tuned(const struct mo_search *search, double *work) {
     double more;
     int n = count(search, MO_LEFT_REASONS, work);
     n += count(search, MO_LEFT_BUILT_IN, &more); /* the built-in kernel alone is all that there is to know */
+    *work += more;
+    n += count(search, MO_LEFT_NONE, &more);
     *work += more;
     return n;
 }

@@ -10,6 +10,7 @@ enum mo_left_reason {
     MO_LEFT_BUDGET,   /* not reached */
     MO_LEFT_FAILED,   /* no candidate compiles and computes right */
     MO_LEFT_BUILT_IN, /* none is faster than the built-in kernel */
+    MO_LEFT_NONE,     /* no family has a candidate */
     MO_LEFT_VERSIONS, /* it has its best kernel, and its versions are not kept */
     MO_LEFT_REASONS
 };

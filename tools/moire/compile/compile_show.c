@@ -66,7 +66,8 @@ static void print_versions(const struct mo_search *search) {
     for (int i = 0; i < mo_search_count(search); i++) {
         const struct mo_layer_result *r = mo_search_result(search, i);
         enum mo_left_reason left = mo_left_reason(r);
-        if (left != MO_LEFT_REASONS && left != MO_LEFT_BUILT_IN) continue; /* not known */
+        if (left != MO_LEFT_REASONS && left != MO_LEFT_BUILT_IN && left != MO_LEFT_NONE)
+            continue; /* not known */
         layers[r->versions] += r->uses;
         all += r->uses;
     }
