@@ -6,7 +6,18 @@
 #include "tools/emit-dot.h"
 #include "variants/tiles.h"
 
-enum kind { CONV, FIRST, DEPTHWISE, KINDS, DOT = KINDS, DOT_DEPTHWISE, DOT_NARROW, DOT_WIDE, ALL_KINDS };
+enum kind {
+    CONV,
+    PART,
+    FIRST,
+    DEPTHWISE,
+    KINDS,
+    DOT = KINDS,
+    DOT_DEPTHWISE,
+    DOT_NARROW,
+    DOT_WIDE,
+    ALL_KINDS
+};
 
 static const struct {
     const char *name;
@@ -14,13 +25,10 @@ static const struct {
     int unroll;
     long element; /* bytes from pixel to pixel at stride 1 */
     bool dot;     /* of bytes: a step is four channels, sums are stored as they are */
-} kinds[ALL_KINDS] = {{"conv", 16, 4, 64, false},
-                      {"first", 1, 1, 4, false},
-                      {"dw", 1, 1, 64, false},
-                      {"dot", 4, 4, 16, true},
-                      {"dotdw", 1, 1, 16, true},
-                      {"narrow", 1, 1, 16, true},
-                      {"wide", 8, 8, MO_DOT_WIDE_PIXEL, true}};
+} kinds[ALL_KINDS] = {{"conv", 16, 4, 64, false}, {"part", 16, 4, 64, false},
+                      {"first", 1, 1, 4, false},  {"dw", 1, 1, 64, false},
+                      {"dot", 4, 4, 16, true},    {"dotdw", 1, 1, 16, true},
+                      {"narrow", 1, 1, 16, true}, {"wide", 8, 8, MO_DOT_WIDE_PIXEL, true}};
 
 static bool is_depthwise(enum kind kind) {
     return kind == DEPTHWISE || kind == DOT_DEPTHWISE;
@@ -61,9 +69,12 @@ static void emit_advance(FILE *out, const struct mo_mac *m, int unroll) {
 }
 
 /* Steps of one tap, pixels at x0 (and x1), weights at q0 (and q1). */
-static void emit_steps(FILE *out, const struct mo_mac *m, int steps, int unroll) {
-    int in = steps > 1 ? 16 : 12;
-    if (steps > unroll) fprintf(out, "            for (int s = 0; s < %d; s++) {\n", steps / unroll);
+static void emit_steps(FILE *out, const struct mo_mac *m, enum kind kind) {
+    const int steps = kinds[kind].steps, unroll = kinds[kind].unroll, in = steps > 1 ? 16 : 12;
+    if (kind == PART)
+        fputs("            for (i64 s = 0; s < steps; s++) {\n", out);
+    else if (steps > unroll)
+        fprintf(out, "            for (int s = 0; s < %d; s++) {\n", steps / unroll);
     mo_mac_channels(out, m, in, unroll, ~0ull);
     if (steps > unroll) {
         emit_advance(out, m, unroll);
@@ -72,17 +83,26 @@ static void emit_steps(FILE *out, const struct mo_mac *m, int steps, int unroll)
 }
 
 static void emit_loops(FILE *out, enum kind kind, const struct mo_mac *m) {
-    fputs("    const char *xo = x, *wo = a->w;\n"
-          "    for (i64 i = a->n_outer; i > 0; i--) {\n"
-          "        const struct mo_tap *tap = a->taps, *end = tap + a->n_taps;\n"
-          "        for (; tap < end; tap++) {\n",
+    if (kind == PART) {
+        fputs("    const char *xo = x + a->skip * 16, *wo = a->w + a->skip * 256;\n"
+              "    i64 skip = a->skip;\n",
+              out);
+    } else {
+        fputs("    const char *xo = x, *wo = a->w;\n", out);
+    }
+    fputs("    for (i64 i = a->n_outer; i > 0; i--) {\n"
+          "        const struct mo_tap *tap = a->taps, *end = tap + a->n_taps;\n",
           out);
+    if (kind == PART) fputs("        const i64 steps = 4 - skip - (i == 1 ? a->drop : 0);\n", out);
+    fputs("        for (; tap < end; tap++) {\n", out);
     emit_bases(out, m);
     if (kind == DOT_DEPTHWISE && m->isa->vectors > 1)
         mo_emit_columns(out, m);
     else
-        emit_steps(out, m, kinds[kind].steps, kinds[kind].unroll);
-    fputs("        }\n        xo += a->x_outer; wo += a->w_outer;\n    }\n", out);
+        emit_steps(out, m, kind);
+    fputs("        }\n        xo += a->x_outer; wo += a->w_outer;\n", out);
+    if (kind == PART) fputs("        xo -= skip * 16, wo -= skip * 256, skip = 0;\n", out);
+    fputs("    }\n", out);
 }
 
 /* Residual, clamp and store of every accumulator. */
@@ -145,7 +165,7 @@ static void each_tile(FILE *out, const struct mo_emit_isa *isa, enum kind kind, 
                                    .fold = isa->folds && (blocks == 1 || kind == FIRST),
                                    .px = strides[s] * kinds[kind].element,
                                    .vector_x = is_depthwise(kind),
-                                   .ahead = kind == CONV || kind == DOT ? "ahead" : NULL};
+                                   .ahead = kind == CONV || kind == PART || kind == DOT ? "ahead" : NULL};
                 if (blocks > 1 && isa->vectors > 1)
                     continue; /* two blocks pay only when a block is one vector */
                 if (mo_mac_vectors(&m) * rows * cols <= isa->max_acc) fn(out, kind, &m, s);
@@ -153,8 +173,8 @@ static void each_tile(FILE *out, const struct mo_emit_isa *isa, enum kind kind, 
 }
 
 static void emit_row(FILE *out, enum kind kind, const struct mo_mac *m, int stride) {
-    static const char *const fields[ALL_KINDS] = {"conv",      "first", "depthwise", "conv",
-                                                  "depthwise", "conv",  "wide"};
+    static const char *const fields[ALL_KINDS] = {"conv", "part",      "first", "depthwise",
+                                                  "conv", "depthwise", "conv",  "wide"};
     fprintf(out, "    .%s%s", fields[kind], m->rows == 2 ? "2" : "");
     if (kind == DOT_WIDE)
         fprintf(out, "[%d] = ", m->cols);

@@ -27,6 +27,7 @@ struct mo_tile {
     int64_t n_taps;
     int64_t n_outer;          /* blocks of input channels; 1 for first layers and depthwise */
     int64_t x_outer, w_outer; /* bytes from one to the next */
+    int64_t skip, drop;       /* `part`: quarters of the first block, and of the last, with no weights */
     int64_t w_ahead; /* distance of weight prefetches: the next output blocks' if they fit the cache */
     int64_t w_block, y_block; /* bytes from one block of output channels to the next */
     int64_t x_row, y_row;     /* bytes from a row of the tile to the next, in and out */
@@ -61,8 +62,10 @@ struct mo_tiles {
     bool pairs; /* of bytes: weights are int16, by pairs */
     int max_pixels[MO_TILE_BLOCKS +
                    1]; /* of one row, by number of blocks; 0 = that many blocks not available */
-    mo_tile_fn *conv[MO_TILE_BLOCKS + 1][MO_TILE_PIXELS + 1][MO_TILE_STRIDES];  /* C16 input */
-    mo_tile_fn *conv2[MO_TILE_BLOCKS + 1][MO_TILE_ROW2 + 1][MO_TILE_STRIDES];   /* two rows */
+    mo_tile_fn *conv[MO_TILE_BLOCKS + 1][MO_TILE_PIXELS + 1][MO_TILE_STRIDES]; /* C16 input */
+    mo_tile_fn
+        *part[MO_TILE_BLOCKS + 1][MO_TILE_PIXELS + 1][MO_TILE_STRIDES];       /* not all quarters of blocks */
+    mo_tile_fn *conv2[MO_TILE_BLOCKS + 1][MO_TILE_ROW2 + 1][MO_TILE_STRIDES]; /* two rows */
     mo_tile_fn *first[MO_TILE_BLOCKS + 1][MO_TILE_PIXELS + 1][MO_TILE_STRIDES]; /* plain input */
     mo_tile_fn
         *wide[MO_TILE_PIXELS + 1]; /* of bytes, with `pairs`: input pixels are int16, one after the other */

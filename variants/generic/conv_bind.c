@@ -56,12 +56,14 @@ static int window_side(const struct mo_conv_walk *c) {
     return -1;
 }
 
-/* Products of blocks of channels that a pixel of a group takes, by tiles of so many. */
+/* Products of quarters of a block of input channels by a block of outputs that a pixel of a group takes, by
+ * tiles of so many blocks. */
 static int64_t products(const struct mo_conv_walk *c, int64_t blocks) {
-    int64_t sum = 0, first;
+    int64_t sum = 0;
     for (int64_t b = 0; b < c->ocb; b += blocks) {
         const int64_t n = c->ocb - b < blocks ? c->ocb - b : blocks;
-        sum += n * mo_conv_walk_planes(c, 0, b, n, &first);
+        const struct mo_conv_reach reach = mo_conv_walk_reach(c, 0, b, n);
+        sum += n * (4 * reach.planes - reach.skip - reach.drop);
     }
     return sum;
 }
@@ -159,8 +161,7 @@ static void describe(const struct mo_conv *v, struct mo_conv_walk *c, struct mo_
     }
     int64_t size = small ? 1 : 4, out = (int64_t)mo_dtype_bytes(v->y->dtype);
     step->flops = 2 * v->n * v->o * v->oh * v->ow * taps * cg;
-    if (c->own_in)
-        step->executed = 2 * 256 * v->n * c->groups * products(c, c->blocks) * v->oh * v->ow * taps;
+    if (c->own_in) step->executed = 2 * 64 * v->n * c->groups * products(c, c->blocks) * v->oh * v->ow * taps;
     step->bytes = v->n * (size * v->c * v->h * v->w + out * v->o * v->oh * v->ow * (v->residual ? 2 : 1)) +
                   size * v->o * cg * taps;
 }

@@ -12,20 +12,24 @@ struct spot {
     int64_t k0, k1; /* filter rows that touch the image (tiles of one row) */
     int blocks;
     int64_t planes;     /* input blocks that it reads */
+    bool part;          /* not all quarters of the first or the last */
     mo_tile_fn *window; /* depthwise: the kernel made for this size of filter and overhang, or NULL */
 };
 
-int64_t mo_conv_walk_planes(const struct mo_conv_walk *c, int64_t group, int64_t block, int64_t blocks,
-                            int64_t *first) {
-    *first = 0;
-    if (!c->own_in) return c->planes;
+struct mo_conv_reach mo_conv_walk_reach(const struct mo_conv_walk *c, int64_t group, int64_t block,
+                                        int64_t blocks) {
+    if (!c->own_in) return (struct mo_conv_reach){.planes = c->planes};
     /* a last group that begins within another's has its weights later in the blocks */
     const int64_t behind = group * c->planes > c->last_plane ? group * c->planes - c->last_plane : 0;
     const int64_t low = block * 16 / c->own_out * c->own_in;
     const int64_t high = (((block + blocks) * 16 - 1) / c->own_out + 1) * c->own_in;
     const int64_t end = (high + 15) / 16 + behind;
-    *first = low / 16 + behind;
-    return (end < c->planes ? end : c->planes) - *first;
+    struct mo_conv_reach reach = {.first = low / 16 + behind};
+    reach.planes = (end < c->planes ? end : c->planes) - reach.first;
+    if (c->small && c->small->dot) return reach; /* tiles of bytes take whole blocks */
+    reach.skip = low % 16 / 4;
+    reach.drop = end <= c->planes ? (16 - high % 16) % 16 / 4 : 0;
+    return reach;
 }
 
 static int64_t floor_div(int64_t a, int64_t b) {
@@ -122,6 +126,7 @@ static mo_tile_fn *tile_fn(const struct mo_conv_walk *c, const struct spot *s) {
     if (s->window) return s->window;
     if (c->kind == MO_CONV_DEPTHWISE) return c->tiles->depthwise[s->cols][c->stride];
     if (s->rows == 2) return c->tiles->conv2[s->blocks][s->cols][c->stride];
+    if (s->part) return c->tiles->part[s->blocks][s->cols][c->stride];
     return c->tiles->conv[s->blocks][s->cols][c->stride];
 }
 
@@ -254,17 +259,18 @@ static struct places open_tiles(const struct mo_conv_walk *c, const struct mo_ka
     int64_t first = s->group * c->ocb + s->block, plane = first * c->oh * c->ow * 64;
     int64_t in_plane = c->kind == MO_CONV_DEPTHWISE ? first : s->group * c->planes;
     if (c->kind == MO_CONV_BLOCKED && in_plane > c->last_plane) in_plane = c->last_plane;
-    int64_t skipped;
-    s->planes = mo_conv_walk_planes(c, s->group, s->block, s->blocks, &skipped);
-    in_plane += skipped;
-    if (c->own_in) t->n_outer = s->planes;
+    const struct mo_conv_reach reach = mo_conv_walk_reach(c, s->group, s->block, s->blocks);
+    s->planes = reach.planes;
+    in_plane += reach.first;
+    s->part = reach.skip + reach.drop;
+    if (c->own_in) t->n_outer = s->planes, t->skip = reach.skip, t->drop = reach.drop;
     struct places p = {.x = (const char *)args->in[0] + s->image * args->in_image[0] + in_plane * c->x_plane,
                        .y = (char *)args->out[0] + s->image * args->out_image[0] + first * c->y_plane,
                        .res = args->residual,
                        .sums = c->small && !c->small->pack ? scratch + c->small->sums_at : NULL};
     if (p.res) p.res += s->image * args->residual_image + plane;
     t->bias = args->bias + first * 16;
-    t->w = (const char *)args->weights + first * t->w_block + skipped * t->w_outer;
+    t->w = (const char *)args->weights + first * t->w_block + reach.first * t->w_outer;
     if (c->small && c->small->sums) t->bias = start_sums(c, args, s, first, scratch);
     if (c->small) {
         t->pack = c->small->pack;

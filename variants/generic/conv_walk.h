@@ -70,11 +70,15 @@ struct mo_conv_walk {
 
 mo_kernel mo_conv_walk_run;
 
-/* Of groups that share blocks, as 24 channels do, most weights are zeros between them.  The input blocks
- * [*first, *first + result) of a group, with all that `blocks` of its output blocks have other weights for.
- */
-int64_t mo_conv_walk_planes(const struct mo_conv_walk *walk, int64_t group, int64_t block, int64_t blocks,
-                            int64_t *first);
+/* Of groups that share blocks, as 24 channels do, most weights are zeros between them.  The input blocks of a
+ * group with all that `blocks` of its output blocks have other weights for, but for quarters of blocks at
+ * both ends. */
+struct mo_conv_reach {
+    int64_t first, planes;
+    int64_t skip, drop; /* quarters of the first block, and of the last, with zeros only */
+};
+struct mo_conv_reach mo_conv_walk_reach(const struct mo_conv_walk *walk, int64_t group, int64_t block,
+                                        int64_t blocks);
 
 /* Fills a step for the layer.  Rows of 1x1 filters without pads and strides are joined into one. */
 int mo_conv_walk_bind(const struct mo_binder *binder, const struct mo_node *node, const struct mo_conv *conv,

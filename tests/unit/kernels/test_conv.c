@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "tests/unit/kernels/conv_case.h"
+#include "variants/generic/conv_walk.h"
 
 extern const struct mo_family mo_family_conv_direct, mo_family_conv_pointwise, mo_family_conv_depthwise,
     mo_family_conv_first, mo_family_conv_grouped, mo_family_winograd;
@@ -161,6 +162,18 @@ static void groups_match(void **state) {
     }
 }
 
+/* Two groups of 24 channels in three blocks: the block between them reads both, the others one and a half. */
+static void groups_reach_what_is_theirs(void **state) {
+    (void)state;
+    const struct mo_conv_walk walk = {.planes = 3, .ocb = 3, .own_in = 24, .own_out = 24, .last_plane = 9};
+    static const int64_t expected[3][4] = {{0, 2, 0, 2}, {0, 3, 0, 0}, {1, 2, 2, 0}};
+    for (int64_t block = 0; block < 3; block++) {
+        const struct mo_conv_reach reach = mo_conv_walk_reach(&walk, 0, block, 1);
+        const int64_t found[4] = {reach.first, reach.planes, reach.skip, reach.drop};
+        assert_memory_equal(found, expected[block], sizeof found);
+    }
+}
+
 static void odd_layers_are_refused(void **state) {
     (void)state;
     struct conv_shape s = {1, 201, 6, 6, 134, 3, 3, 1, 1, 1, 1, 0, 0, 0, 0, 67, MO_ACT_NONE, 0};
@@ -257,11 +270,17 @@ static void exact_models_take_the_plain_sum(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(direct_matches),          cmocka_unit_test(narrow_maps_match),
-        cmocka_unit_test(pointwise_matches),       cmocka_unit_test(depthwise_matches),
-        cmocka_unit_test(first_matches),           cmocka_unit_test(groups_match),
-        cmocka_unit_test(depthwise_windows_match), cmocka_unit_test(odd_layers_are_refused),
-        cmocka_unit_test(winograd_matches),        cmocka_unit_test(exact_models_take_the_plain_sum),
+        cmocka_unit_test(direct_matches),
+        cmocka_unit_test(narrow_maps_match),
+        cmocka_unit_test(pointwise_matches),
+        cmocka_unit_test(depthwise_matches),
+        cmocka_unit_test(first_matches),
+        cmocka_unit_test(groups_match),
+        cmocka_unit_test(groups_reach_what_is_theirs),
+        cmocka_unit_test(depthwise_windows_match),
+        cmocka_unit_test(odd_layers_are_refused),
+        cmocka_unit_test(winograd_matches),
+        cmocka_unit_test(exact_models_take_the_plain_sum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
