@@ -10,7 +10,7 @@
 #include "codegen/emit/emit.h"
 #include "codegen/family/family.h"
 
-enum { MO_AXIS_CLASSES = 8, MO_AXIS_RUNS = 24, MO_AXIS_TAPS = 32 };
+enum { MO_AXIS_CLASSES = 8, MO_AXIS_RUNS = 24, MO_AXIS_TAPS = 96 };
 
 /* One output axis cut into tiles. */
 struct mo_axis {
