@@ -16,6 +16,7 @@ enum {
     WINDOW_BYTES = 16 << 10,
     SLICE_BYTES = 256 << 10,
     NEAR_BYTES = 2048,
+    BAND_BYTES = 128 << 10,
     MAX_WINDOW_BYTES = 64 << 20
 };
 
@@ -104,6 +105,20 @@ static void choose_units(struct mo_conv_walk *c, const struct mo_conv *v) {
     c->sets_outer = c->kind == MO_CONV_DEPTHWISE || weights >= in;
 }
 
+/* Rows of a band: few enough that there are units for many cores; its copy stays in the private cache. */
+static void choose_band(struct mo_conv_walk *c, const struct mo_conv *v) {
+    if (c->kind != MO_CONV_FIRST || c->small || v->pt + v->pl + v->pb + v->pr == 0) return;
+    const int64_t row = c->planes * ((c->ow - 1) * c->sw + c->span) * c->element,
+                  window = (c->kh - 1) * c->dh + 1;
+    if (row * window > BAND_BYTES) return;
+    c->band = c->n * c->oh / MIN_UNITS;
+    if (c->band > c->oh) c->band = c->oh;
+    while (c->band > 1 && row * ((c->band - 1) * c->sh + window) > BAND_BYTES)
+        c->band--;
+    if (c->band < 1) c->band = 1;
+    c->chunks = (c->oh + c->band - 1) / c->band;
+}
+
 static void set_strides(struct mo_conv_walk *c) {
     struct mo_tile *t = &c->tile;
     int64_t taps = c->kh * c->row_taps;
@@ -120,6 +135,9 @@ static void set_strides(struct mo_conv_walk *c) {
     int64_t most = c->tiles->max_pixels[c->blocks] < c->ow ? c->tiles->max_pixels[c->blocks] : c->ow;
     c->copy_cols = (most - 1) * c->sw + c->span;
     c->copy_rows = c->rows == 1 ? c->kh : (c->rows - 1) * c->sh + (c->kh - 1) * c->dh + 1;
+    if (!c->band) return;
+    c->copy_cols = (c->ow - 1) * c->sw + c->span;
+    c->copy_rows = (c->band - 1) * c->sh + (c->kh - 1) * c->dh + 1;
 }
 
 static bool fill_taps(struct mo_region *region, struct mo_conv_walk *c) {
@@ -132,7 +150,7 @@ static bool fill_taps(struct mo_region *region, struct mo_conv_walk *c) {
     for (int64_t p = 0; p < planes; p++)
         for (int64_t kh = 0; kh < c->kh; kh++)
             for (int64_t kw = 0; kw < c->row_taps; kw++, i++) {
-                int64_t row = c->rows == 1 ? kh : kh * c->dh;
+                int64_t row = c->rows == 1 && !c->band ? kh : kh * c->dh;
                 taps[i].x = ((p * c->h + kh * c->dh) * c->w + kw * step) * c->element;
                 copy[i].x = ((p * c->copy_rows + row) * c->copy_cols + kw * step) * c->element;
                 taps[i].w = copy[i].w = i * c->tap_bytes;
@@ -152,7 +170,7 @@ static void describe(const struct mo_conv *v, struct mo_conv_walk *c, struct mo_
                      struct mo_step *step) {
     int64_t taps = v->kh * v->kw, cg = v->cg / v->merge;
     if (v->depthwise) cg = 1;
-    step->units = c->n * c->sets * c->chunks;
+    step->units = c->n * (c->band ? 1 : c->sets) * c->chunks;
     int64_t window = c->planes * c->copy_rows * c->copy_cols * c->element;
     step->scratch_bytes = window + c->gate_bytes;
     if (small) {
@@ -207,6 +225,7 @@ int mo_conv_walk_plan(const struct mo_binder *binder, const struct mo_node *node
     c->last_plane = mo_conv_first_block(v, c->groups - 1);
     choose_tile(c);
     choose_units(c, v);
+    choose_band(c, v);
     set_strides(c);
     /* absurd dilations of a padded input: the reference needs no copy of the window */
     if ((double)c->planes * (double)c->copy_rows * (double)(c->copy_cols * c->element) > MAX_WINDOW_BYTES)

@@ -1,20 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  * conv_walk.c - runs the built-in convolution micro-kernels over the tiles of a layer. */
-#include "variants/generic/conv_walk.h"
+#include "variants/generic/conv_spot.h"
 
 #include <string.h>
-
-/* Where a tile is: output rows [row, row+rows), columns [col, col+cols), and its window in the input. */
-struct spot {
-    int64_t image, group, block; /* block: of output channels, within the group */
-    int64_t row, rows, col, cols;
-    int64_t iy, ix; /* first input row and column, may be negative */
-    int64_t k0, k1; /* filter rows that touch the image (tiles of one row) */
-    int blocks;
-    int64_t planes;     /* input blocks that it reads */
-    bool part;          /* not all quarters of the first or the last */
-    mo_tile_fn *window; /* depthwise: the kernel made for this size of filter and overhang, or NULL */
-};
 
 struct mo_conv_reach mo_conv_walk_reach(const struct mo_conv_walk *c, int64_t group, int64_t block,
                                         int64_t blocks) {
@@ -36,7 +24,7 @@ static int64_t floor_div(int64_t a, int64_t b) {
     return a >= 0 ? a / b : -((-a + b - 1) / b);
 }
 
-static void clip_rows(const struct mo_conv_walk *c, struct spot *s) {
+static void clip_rows(const struct mo_conv_walk *c, struct mo_conv_spot *s) {
     s->k0 = s->iy >= 0 ? 0 : (-s->iy + c->dh - 1) / c->dh;
     s->k1 = floor_div(c->h - 1 - s->iy, c->dh) + 1;
     if (s->k1 > c->kh) s->k1 = c->kh;
@@ -45,7 +33,7 @@ static void clip_rows(const struct mo_conv_walk *c, struct spot *s) {
 }
 
 /* The window can be read in place: all columns inside, and rows inside or clippable. */
-static bool in_place(const struct mo_conv_walk *c, const struct spot *s) {
+static bool in_place(const struct mo_conv_walk *c, const struct mo_conv_spot *s) {
     if (c->small && !c->small->dot) return false;
     if (s->window) return true;
     if (s->ix < 0 || s->ix + (s->cols - 1) * c->sw + c->span > c->w) return false;
@@ -57,7 +45,7 @@ static bool in_place(const struct mo_conv_walk *c, const struct spot *s) {
 
 /* Depthwise: the kernel for a window that begins `left` columns before the image and ends `right` behind it;
  * NULL: there is none. */
-static mo_tile_fn *window_fn(const struct mo_conv_walk *c, const struct spot *s) {
+static mo_tile_fn *window_fn(const struct mo_conv_walk *c, const struct mo_conv_spot *s) {
     if (c->side >= 0 && c->small) return c->tiles->window[c->side][s->cols][c->stride][0][0]; /* of a copy */
     int64_t left = s->ix < 0 ? -s->ix : 0, end = s->ix + (s->cols - 1) * c->sw + c->kw;
     int64_t right = end > c->w ? end - c->w : 0;
@@ -65,63 +53,7 @@ static mo_tile_fn *window_fn(const struct mo_conv_walk *c, const struct spot *s)
     return c->tiles->window[c->side][s->cols][c->stride][left][right];
 }
 
-/* n pixels of bytes from `from` on, as floats. */
-static void widen_pixels(const struct mo_conv_walk *c, const char *from, float *to, int64_t n) {
-    int64_t run = c->pixel == 16 ? n : 1; /* that lie one after the other */
-    for (int64_t i = 0; i < n; i += run)
-        c->small->widen((const uint8_t *)from + i * c->pixel, c->small->zero, to + i * 16, run * 16);
-}
-
-/* What padding is in a copy: the byte that stands for zero, or zeros. */
-static int filler(const struct mo_conv_walk *c) {
-    return c->small && c->small->dot ? c->small->zero : 0;
-}
-
-/* Rows outside the image are zeros, which tiles of one row need not read. */
-static bool clips_copy(const struct mo_conv_walk *c) {
-    return c->kind == MO_CONV_BLOCKED && c->rows == 1 && filler(c) == 0 && !(c->small && c->small->sums);
-}
-
-static void copy_row(const struct mo_conv_walk *c, char *to, const char *from, int64_t ix, int64_t cols) {
-    int64_t skip = ix < 0 ? -ix : 0, n = c->w - ix < cols ? c->w - ix : cols;
-    if (skip > cols) skip = cols;
-    if (n < skip) n = skip;
-    if (c->element == 64 && !c->small) {
-        c->tiles->copy(to, from + (ix + skip) * 64 * (n > skip), skip, n - skip, cols - n);
-        return;
-    }
-    from += (ix + skip) * c->pixel * (n > skip);
-    if (c->small && c->small->dot) {
-        c->small->copy_pixels(to, from, skip, n - skip, cols - n, filler(c));
-        return;
-    }
-    memset(to, filler(c), (size_t)(skip * c->element));
-    if (c->small)
-        widen_pixels(c, from, (float *)(to + skip * 64), n - skip);
-    else
-        memcpy(to + skip * c->element, from, (size_t)((n - skip) * c->element));
-    memset(to + n * c->element, filler(c), (size_t)((cols - n) * c->element));
-}
-
-/* A padded copy of the tile's window: [plane][row][copy_cols].  A tile of one row copies of the kh rows it
- * reads those from k0 to k1; a tile of several the whole span. */
-static void copy_window(const struct mo_conv_walk *c, const struct spot *s, const char *x, char *to) {
-    int64_t cols = (s->cols - 1) * c->sw + (c->kw - 1) * c->dw + 1;
-    int64_t step = c->rows == 1 ? c->dh : 1, row_bytes = c->copy_cols * c->element;
-    int64_t rows = c->copy_rows - (c->rows - s->rows) * c->sh;
-    const int64_t first = clips_copy(c) ? s->k0 : 0, end = clips_copy(c) ? s->k1 : rows;
-    for (int64_t plane = 0; plane < s->planes; plane++)
-        for (int64_t r = first; r < end; r++) {
-            char *row = to + (plane * c->copy_rows + r) * row_bytes;
-            int64_t iy = s->iy + r * step;
-            if (iy < 0 || iy >= c->h)
-                memset(row, filler(c), (size_t)(cols * c->element));
-            else
-                copy_row(c, row, x + plane * c->x_plane + iy * c->w * c->pixel, s->ix, cols);
-        }
-}
-
-static mo_tile_fn *tile_fn(const struct mo_conv_walk *c, const struct spot *s) {
+static mo_tile_fn *tile_fn(const struct mo_conv_walk *c, const struct mo_conv_spot *s) {
     if (c->kind == MO_CONV_FIRST) return c->tiles->first[s->blocks][s->cols][c->stride];
     if (s->window) return s->window;
     if (c->kind == MO_CONV_DEPTHWISE) return c->tiles->depthwise[s->cols][c->stride];
@@ -143,7 +75,8 @@ static void convert_part(const struct mo_conv_walk *c, const char *sums, int64_t
 }
 
 /* A tile's sums, to the output at y. */
-static void convert(const struct mo_conv_walk *c, const struct spot *s, const struct mo_tile *t, char *y) {
+static void convert(const struct mo_conv_walk *c, const struct mo_conv_spot *s, const struct mo_tile *t,
+                    char *y) {
     const struct mo_conv_small *small = c->small;
     int64_t channel = (s->group * c->ocb + s->block) * 16;
     for (int b = 0; b < s->blocks; b++, channel += 16)
@@ -158,7 +91,7 @@ static void convert(const struct mo_conv_walk *c, const struct spot *s, const st
         }
 }
 
-static void finish(const struct mo_conv_walk *c, const struct spot *s, const struct mo_tile *t,
+static void finish(const struct mo_conv_walk *c, const struct mo_conv_spot *s, const struct mo_tile *t,
                    const char *res) {
     for (int b = 0; b < s->blocks; b++)
         for (int64_t r = 0; r < s->rows; r++) {
@@ -169,7 +102,7 @@ static void finish(const struct mo_conv_walk *c, const struct spot *s, const str
 }
 
 /* Points a depthwise tile at the filter rows [k0, k1) of its first row. */
-static void aim(const struct mo_conv_walk *c, const struct spot *s, struct mo_tile *t, const char *x,
+static void aim(const struct mo_conv_walk *c, const struct mo_conv_spot *s, struct mo_tile *t, const char *x,
                 const char *w) {
     t->x = x + (s->iy * c->w + s->ix) * c->element;
     if (s->window) {
@@ -183,7 +116,7 @@ static void aim(const struct mo_conv_walk *c, const struct spot *s, struct mo_ti
 }
 
 /* A depthwise tile read in place: rows that are clipped one by one, the others in one call. */
-static void run_rows(const struct mo_conv_walk *c, struct spot *s, struct mo_tile *t, const char *x) {
+static void run_rows(const struct mo_conv_walk *c, struct mo_conv_spot *s, struct mo_tile *t, const char *x) {
     int64_t rows = s->rows, taps_rows = (c->kh - 1) * c->dh, first = s->iy;
     const char *w = t->w;
     for (int64_t r = 0; r < rows; r += t->repeat) {
@@ -202,7 +135,8 @@ static void run_rows(const struct mo_conv_walk *c, struct spot *s, struct mo_til
     t->y -= rows * t->y_row;
 }
 
-static void run_in_place(const struct mo_conv_walk *c, struct spot *s, struct mo_tile *t, const char *x) {
+static void run_in_place(const struct mo_conv_walk *c, struct mo_conv_spot *s, struct mo_tile *t,
+                         const char *x) {
     if (c->kind == MO_CONV_DEPTHWISE) {
         run_rows(c, s, t, x);
         return;
@@ -215,11 +149,11 @@ static void run_in_place(const struct mo_conv_walk *c, struct spot *s, struct mo
     tile_fn(c, s)(t);
 }
 
-static void run_copied(const struct mo_conv_walk *c, struct spot *s, struct mo_tile *t, const char *x,
+static void run_copied(const struct mo_conv_walk *c, struct mo_conv_spot *s, struct mo_tile *t, const char *x,
                        char *scratch) {
-    const bool clips = clips_copy(c);
+    const bool clips = mo_conv_clips_copy(c);
     if (clips) clip_rows(c, s);
-    copy_window(c, s, x, scratch);
+    mo_conv_copy_window(c, s, x, scratch);
     t->x = scratch;
     t->taps = c->copy_taps + (clips ? s->k0 * c->row_taps : 0);
     t->n_taps = (c->kind == MO_CONV_FIRST ? c->planes : 1) * (clips ? s->k1 - s->k0 : c->kh) * c->row_taps;
@@ -233,16 +167,10 @@ static void run_copied(const struct mo_conv_walk *c, struct spot *s, struct mo_t
     tile_fn(c, s)(t);
 }
 
-/* Where a tile reads, but for its place in the plane, and where it writes. */
-struct places {
-    const char *x, *res;
-    char *y, *sums; /* sums: NULL where tiles write the output itself */
-};
-
 /* What sums start from with this query's zero point, in the type of the tiles; behind their place in scratch.
  */
 static const float *start_sums(const struct mo_conv_walk *c, const struct mo_kargs *args,
-                               const struct spot *s, int64_t first, char *scratch) {
+                               const struct mo_conv_spot *s, int64_t first, char *scratch) {
     const int32_t zero = *(const uint8_t *)args->in[MO_QCONV_X_ZERO], *sums = c->small->sums + first * 16;
     char *start = scratch + c->small->sums_at + c->blocks * c->rows * MO_TILE_PIXELS * 64;
     for (int i = 0; i < s->blocks * 16; i++) {
@@ -253,9 +181,8 @@ static const float *start_sums(const struct mo_conv_walk *c, const struct mo_kar
     return (const float *)start;
 }
 
-/* Sets up what tiles of one image and set of output blocks share. */
-static struct places open_tiles(const struct mo_conv_walk *c, const struct mo_kargs *args, struct spot *s,
-                                char *scratch, struct mo_tile *t) {
+struct mo_conv_places mo_conv_open_tiles(const struct mo_conv_walk *c, const struct mo_kargs *args,
+                                         struct mo_conv_spot *s, char *scratch, struct mo_tile *t) {
     int64_t first = s->group * c->ocb + s->block, plane = first * c->oh * c->ow * 64;
     int64_t in_plane = c->kind == MO_CONV_DEPTHWISE ? first : s->group * c->planes;
     if (c->kind == MO_CONV_BLOCKED && in_plane > c->last_plane) in_plane = c->last_plane;
@@ -264,10 +191,11 @@ static struct places open_tiles(const struct mo_conv_walk *c, const struct mo_ka
     in_plane += reach.first;
     s->part = reach.skip + reach.drop;
     if (c->own_in) t->n_outer = s->planes, t->skip = reach.skip, t->drop = reach.drop;
-    struct places p = {.x = (const char *)args->in[0] + s->image * args->in_image[0] + in_plane * c->x_plane,
-                       .y = (char *)args->out[0] + s->image * args->out_image[0] + first * c->y_plane,
-                       .res = args->residual,
-                       .sums = c->small && !c->small->pack ? scratch + c->small->sums_at : NULL};
+    struct mo_conv_places p = {.x = (const char *)args->in[0] + s->image * args->in_image[0] +
+                                    in_plane * c->x_plane,
+                               .y = (char *)args->out[0] + s->image * args->out_image[0] + first * c->y_plane,
+                               .res = args->residual,
+                               .sums = c->small && !c->small->pack ? scratch + c->small->sums_at : NULL};
     if (p.res) p.res += s->image * args->residual_image + plane;
     t->bias = args->bias + first * 16;
     t->w = (const char *)args->weights + first * t->w_block + reach.first * t->w_outer;
@@ -279,9 +207,8 @@ static struct places open_tiles(const struct mo_conv_walk *c, const struct mo_ka
     return p;
 }
 
-/* Where the tile at a pixel writes. */
-static void place_tile(const struct mo_conv_walk *c, const struct spot *s, const struct places *p,
-                       int64_t pixel, struct mo_tile *t) {
+void mo_conv_place_tile(const struct mo_conv_walk *c, const struct mo_conv_spot *s,
+                        const struct mo_conv_places *p, int64_t pixel, struct mo_tile *t) {
     t->y = p->y + pixel * c->y_pixel;
     t->res = p->res && !(c->act != MO_ACT_NONE && c->res_late) ? p->res + pixel * 64 : NULL;
     if (!p->sums) return;
@@ -289,28 +216,28 @@ static void place_tile(const struct mo_conv_walk *c, const struct spot *s, const
     t->y_row = s->cols * 64, t->y_block = s->rows * t->y_row;
 }
 
-static void close_tile(const struct mo_conv_walk *c, const struct spot *s, const struct places *p,
-                       int64_t pixel, const struct mo_tile *t) {
+void mo_conv_close_tile(const struct mo_conv_walk *c, const struct mo_conv_spot *s,
+                        const struct mo_conv_places *p, int64_t pixel, const struct mo_tile *t) {
     if (p->sums) convert(c, s, t, p->y + pixel * c->y_pixel);
     if (c->act != MO_ACT_NONE) finish(c, s, t, p->res ? p->res + pixel * 64 : NULL);
 }
 
-static void run_tile(const struct mo_conv_walk *c, struct spot *s, const struct places *p, struct mo_tile t,
-                     char *scratch) {
+static void run_tile(const struct mo_conv_walk *c, struct mo_conv_spot *s, const struct mo_conv_places *p,
+                     struct mo_tile t, char *scratch) {
     int64_t pixel = s->row * c->ow + s->col;
-    place_tile(c, s, p, pixel, &t);
+    mo_conv_place_tile(c, s, p, pixel, &t);
     s->iy = s->row * c->sh - c->pt, s->ix = s->col * c->sw - c->pl;
     s->window = window_fn(c, s);
     if (in_place(c, s))
         run_in_place(c, s, &t, p->x);
     else
         run_copied(c, s, &t, p->x, scratch);
-    close_tile(c, s, p, pixel, &t);
+    mo_conv_close_tile(c, s, p, pixel, &t);
 }
 
 /* Tiles of a layer without windows: they follow each other in one row. */
-static void run_flat(const struct mo_conv_walk *c, struct spot *s, const struct places *p, struct mo_tile t,
-                     int64_t tile, int64_t end) {
+static void run_flat(const struct mo_conv_walk *c, struct mo_conv_spot *s, const struct mo_conv_places *p,
+                     struct mo_tile t, int64_t tile, int64_t end) {
     s->rows = 1;
     s->col = tile * c->col_size + (tile < c->col_extra ? tile : c->col_extra);
     t.taps = c->taps;
@@ -318,9 +245,9 @@ static void run_flat(const struct mo_conv_walk *c, struct spot *s, const struct 
     for (; tile < end; tile++, s->col += s->cols) {
         s->cols = c->col_size + (tile < c->col_extra);
         t.x = p->x + s->col * c->element;
-        place_tile(c, s, p, s->col, &t);
+        mo_conv_place_tile(c, s, p, s->col, &t);
         c->tiles->conv[s->blocks][s->cols][c->stride](&t);
-        close_tile(c, s, p, s->col, &t);
+        mo_conv_close_tile(c, s, p, s->col, &t);
     }
 }
 
@@ -331,8 +258,12 @@ static int64_t divide(int64_t a, int64_t b) {
 
 /* Work of one unit: which image, output blocks and tiles. */
 static void run_unit(const struct mo_conv_walk *c, const struct mo_kargs *args, int64_t unit, char *scratch) {
+    if (c->band) {
+        mo_conv_run_band(c, args, unit, scratch);
+        return;
+    }
     int64_t per_image = c->sets * c->chunks, inner = c->sets_outer ? c->chunks : c->sets;
-    struct spot s = {.image = c->n == 1 ? 0 : divide(unit, per_image)};
+    struct mo_conv_spot s = {.image = c->n == 1 ? 0 : divide(unit, per_image)};
     unit -= s.image * per_image;
     int64_t outer = divide(unit, inner), set = outer, chunk = unit - outer * inner;
     if (!c->sets_outer) set = chunk, chunk = outer;
@@ -343,7 +274,7 @@ static void run_unit(const struct mo_conv_walk *c, const struct mo_kargs *args, 
     s.blocks = left < c->blocks ? (int)left : c->blocks;
     int64_t tile = divide(chunk * c->grid, c->chunks), end = divide((chunk + 1) * c->grid, c->chunks);
     struct mo_tile t = c->tile;
-    struct places p = open_tiles(c, args, &s, scratch, &t);
+    struct mo_conv_places p = mo_conv_open_tiles(c, args, &s, scratch, &t);
     if (c->flat) {
         run_flat(c, &s, &p, t, tile, end);
         return;

@@ -55,8 +55,9 @@ struct mo_conv_walk {
     int64_t rows, cols;          /* output rows of a tile; number of tiles in a row */
     int64_t col_size, col_extra; /* the first col_extra tiles of a row are one pixel wider than col_size */
     int64_t grid, chunks;        /* tiles of an image; units they are cut into */
-    bool flat;                   /* one row, read in place: no windows */
-    bool sets_outer;             /* unit order: output blocks outer, or chunks outer */
+    int64_t band;    /* output rows of a unit with all its blocks (conv_bands.c); 0: there are none */
+    bool flat;       /* one row, read in place: no windows */
+    bool sets_outer; /* unit order: output blocks outer, or chunks outer */
     const struct mo_tap *taps, *copy_taps; /* [plane, first only][kh][row_taps] */
     int64_t row_taps, span;                /* taps of a filter row; input columns that they read */
     int64_t copy_rows, copy_cols;          /* of a window copy */

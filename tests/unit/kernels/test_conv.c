@@ -148,6 +148,21 @@ static void first_matches(void **state) {
     }
 }
 
+/* High images, whose units are bands of several rows, the last one shorter: of any stride, dilation and pads.
+ */
+static void first_matches_in_bands(void **state) {
+    (void)state;
+    for (unsigned i = 0; i < 8; i++) {
+        struct conv_shape s = {
+            .n = 1 + i % 3, .c = 1 + i % 4, .h = 331, .w = 21, .o = 16 + 9 * i, .groups = 1};
+        s.kh = 1 + i % 7, s.kw = 7 - i % 7, s.sh = 1 + i % 2, s.sw = 1 + i % 3, s.dh = 1 + i / 4,
+        s.dw = 1 + i / 6;
+        s.pt = i % 3, s.pl = 1 + i % 2, s.pb = i / 3, s.pr = i / 4;
+        s.act = i % 2 ? MO_ACT_SILU : MO_ACT_RELU;
+        check_shape(&mo_family_conv_first, &s, MO_PLAIN, i);
+    }
+}
+
 static void groups_match(void **state) {
     (void)state;
     static const int table[][3] = {{32, 32, 2},    {64, 64, 8},    {48, 96, 3},    {32, 64, 8},
@@ -275,6 +290,7 @@ int main(void) {
         cmocka_unit_test(pointwise_matches),
         cmocka_unit_test(depthwise_matches),
         cmocka_unit_test(first_matches),
+        cmocka_unit_test(first_matches_in_bands),
         cmocka_unit_test(groups_match),
         cmocka_unit_test(groups_reach_what_is_theirs),
         cmocka_unit_test(depthwise_windows_match),
