@@ -38,6 +38,8 @@ static const struct pass {
     {"own quantizers", mo_pass_own_quantizers, SMALL},
     {"pointwise", mo_pass_pointwise, ALWAYS},
     {"recurrent", mo_pass_recurrent, LAYOUT},
+    {"pick", mo_pass_pick, LAYOUT},
+    {"dead", mo_pass_dead, ALWAYS},
     {"layout", mo_pass_layout, LAYOUT},
     {"view", mo_pass_view, LAYOUT},
     {"concat", mo_pass_concat, LAYOUT},

@@ -88,6 +88,8 @@ mo_pass_fn mo_pass_pointwise;
 bool mo_is_pointwise(const struct mo_graph *g, const struct mo_node *node);
 /* pass_recurrent.c: RNN, GRU and LSTM become a moire.MatMul and the recurrence behind it. */
 mo_pass_fn mo_pass_recurrent;
+/* pass_pick.c: a Gather of one known place becomes a Slice and a Reshape. */
+mo_pass_fn mo_pass_pick;
 /* pass_layout.c: which tensors are MO_C16, and the Reorders between. */
 mo_pass_fn mo_pass_layout;
 /* pass_alias.c: views share storage with their input; concat inputs lie in the output. */

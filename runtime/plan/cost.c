@@ -135,8 +135,9 @@ void mo_plan_cost(const struct mo_graph *graph, const struct mo_node *node, int6
     }
     int64_t macs = macs_of(graph, node, out);
     *flops = macs ? mo_cost_times(2, macs) : out;
-    /* a gather reads what it writes, not its whole table */
-    if (!strcmp(node->op_type, "Gather") && node->n_out && node->out[0] >= 0)
+    /* a gather or a slice reads what it writes, not its whole table */
+    if ((!strcmp(node->op_type, "Gather") || !strcmp(node->op_type, "Slice")) && node->n_out &&
+        node->out[0] >= 0)
         moved = 2 * mo_tensor_bytes(graph->tensors[node->out[0]]);
     *bytes = moved;
 }
