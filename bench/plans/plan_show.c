@@ -93,11 +93,12 @@ json_t *mo_bench_plan_json(const struct mo_bench_plan_view *v, const struct mo_l
     for (int t = 0; t < plan->n_tenants; t++)
         json_array_append_new(tenants, tenant_json(v, plan, t, nearest[t]));
     json_t *floor = isfinite(bound.duty) ? json_real(bound.duty) : json_null();
-    return json_pack("{s:s, s:s, s:s, s:s, s:f, s:b, s:b, s:b, s:I, s:o, s:o, s:o, s:o}", "kind", "plan",
+    return json_pack("{s:s, s:s, s:s, s:s, s:f, s:b, s:b, s:b, s:b, s:I, s:o, s:o, s:o, s:o}", "kind", "plan",
                      "planner", planner, "scenario", v->scenario.name, "machine", v->machine.name, "load",
                      load, "complete", (int)plan->complete, "kept", (int)plan->kept, "cut_short",
-                     (int)plan->cut_short, "steps", (json_int_t)plan->steps, "bound_gpus", floor, "gpus",
-                     gpus, "lets", lets, "tenants", tenants);
+                     (int)plan->cut_short, "side_by_side", (int)plan->side_by_side, "steps",
+                     (json_int_t)plan->steps, "bound_gpus", floor, "gpus", gpus, "lets", lets, "tenants",
+                     tenants);
 }
 
 /* --- text ----------------------------------------------------------------------------------------------- */
@@ -136,7 +137,10 @@ void mo_bench_plan_print(FILE *out, const json_t *document) {
     json_array_foreach((json_t *)lets, i, let) {
         json_array_foreach(json_object_get(let, "tenants"), k, t) {
             const json_t *gpu = gpu_of(document, let);
-            if (k == 0)
+            if (k == 0 && json_is_true(json_object_get(document, "side_by_side")))
+                fprintf(out, "%4.0f %-8.8s    all %9.3f", mo_json_number(let, "gpu"),
+                        mo_json_text(gpu, "type"), mo_json_number(let, "duty_ms"));
+            else if (k == 0)
                 fprintf(out, "%4.0f %-8.8s %5.0f%% %9.3f", mo_json_number(let, "gpu"),
                         mo_json_text(gpu, "type"),
                         100 * mo_json_number(let, "units") / mo_json_number(gpu, "units"),

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include "bench/plans/plan_view.h"
 
-/* {"kind": "plan", "planner", "scenario", "machine", "load", "complete", "kept", "cut_short", "steps",
+/* {"kind": "plan", "planner", "scenario", "machine", "load", "complete", "kept", "cut_short",
+ * "side_by_side" (nothing is cut: each let is a place on its GPU), "steps",
  * "bound_gpus" (null: a tenant cannot be served at all), "gpus": [{"type", "units"}],
  * "lets": [{"gpu", "first", "units", "duty_ms",
  *           "tenants": [{"tenant", "batch", "rate", "batch_ms", "worst_ms", "target_ms"}]}],

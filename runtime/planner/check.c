@@ -11,16 +11,23 @@ static const struct mo_share_profile *profile_of(const struct mo_plan_view *view
                                                  const struct mo_planned_let *let, int entry) {
     return view->tenants[let->entries[entry].tenant].profile[view->gpu_kind[let->gpu]];
 }
-static int share_of(const struct mo_plan_view *view, const struct mo_planned_let *let) {
-    return mo_share_of_units(let->units, kind_of(view, let)->units);
+/* Of k lets that are no more than places on a GPU each has a k-th of it. */
+static int share_of(const struct mo_plan_view *view, const struct mo_lets_plan *plan,
+                    const struct mo_planned_let *let) {
+    int k = 0;
+    if (!plan->side_by_side) return mo_share_of_units(let->units, kind_of(view, let)->units);
+    for (int l = 0; l < plan->n_lets; l++)
+        k += plan->lets[l].gpu == let->gpu;
+    return MO_SHARE_WHOLE / k;
 }
 
 /* The most of each resource that anything on the let uses at any time. */
-static struct mo_share_use most_use(const struct mo_plan_view *view, const struct mo_planned_let *let) {
+static struct mo_share_use most_use(const struct mo_plan_view *view, const struct mo_lets_plan *plan,
+                                    const struct mo_planned_let *let) {
     struct mo_share_use most = {0};
     for (int e = 0; e < let->n_entries; e++)
         for (int b = 1; b <= let->entries[e].batch; b++) {
-            struct mo_share_use use = mo_share_use_at(profile_of(view, let, e), b, share_of(view, let));
+            struct mo_share_use use = mo_share_use_at(profile_of(view, let, e), b, share_of(view, plan, let));
             most.sm = fmax(most.sm, use.sm);
             most.l2 = fmax(most.l2, use.l2);
             most.dram = fmax(most.dram, use.dram);
@@ -35,19 +42,20 @@ static double slowdown_of(const struct mo_plan_view *view, const struct mo_lets_
     double worst = 1;
     int n = 0;
     for (int l = 0; l < plan->n_lets && n < MO_PLAN_UNITS; l++)
-        if (l != at && plan->lets[l].gpu == let->gpu) others[n++] = most_use(view, &plan->lets[l]);
+        if (l != at && plan->lets[l].gpu == let->gpu) others[n++] = most_use(view, plan, &plan->lets[l]);
     for (int b = 1; b <= let->entries[entry].batch; b++) {
-        struct mo_share_use self = mo_share_use_at(profile_of(view, let, entry), b, share_of(view, let));
+        struct mo_share_use self =
+            mo_share_use_at(profile_of(view, let, entry), b, share_of(view, plan, let));
         worst = fmax(worst, mo_interference(&kind_of(view, let)->interference, &self, others, n));
     }
     return worst;
 }
 
-static int64_t batch_time(const struct mo_plan_view *view, const struct mo_planned_let *let, int entry,
-                          double slowdown) {
+static int64_t batch_time(const struct mo_plan_view *view, const struct mo_lets_plan *plan,
+                          const struct mo_planned_let *let, int entry, double slowdown) {
     const struct mo_share_profile *p = profile_of(view, let, entry);
     int batch = let->entries[entry].batch;
-    int64_t solo = mo_share_latency(p, batch, share_of(view, let));
+    int64_t solo = mo_share_latency(p, batch, share_of(view, plan, let));
     return solo >= MO_SHARE_NEVER ? solo : (int64_t)((double)solo * slowdown) + mo_share_copy(p, batch);
 }
 
@@ -58,7 +66,7 @@ void mo_plan_latency(const struct mo_plan_view *view, const struct mo_lets_plan 
     *out = (struct mo_plan_latency){.slowdown = slowdown_of(view, plan, at, entry)};
     for (int e = 0; e < let->n_entries; e++) {
         double slowdown = e == entry ? out->slowdown : slowdown_of(view, plan, at, e);
-        int64_t time = batch_time(view, let, e, slowdown);
+        int64_t time = batch_time(view, plan, let, e, slowdown);
         if (e == entry) out->batch_ns = time;
         out->cycle_ns = out->cycle_ns + time < MO_SHARE_NEVER ? out->cycle_ns + time : MO_SHARE_NEVER;
     }
@@ -110,7 +118,8 @@ static int check_let(const struct mo_plan_view *view, const struct mo_lets_plan 
     if (let->gpu < 0 || let->gpu >= view->n_gpus)
         return mo_fail(err, MOIRE_EINVAL, "let %d: there is no GPU %d", at, let->gpu);
     const struct mo_plan_kind *kind = kind_of(view, let);
-    if (let->first < 0 || let->first + let->units > kind->units || !allowed_size(kind, let->units))
+    if (let->first < 0 || let->first + let->units > kind->units ||
+        (!plan->side_by_side && !allowed_size(kind, let->units)))
         return mo_fail(err, MOIRE_EINVAL, "GPU %d, let %d: units %d to %d are no let of %s", let->gpu, at,
                        let->first, let->first + let->units - 1, kind->name);
     if (let->n_entries < 1 || let->n_entries > view->max_share || let->n_entries > MO_LET_TENANTS)
@@ -150,7 +159,7 @@ static int check_gpu(const struct mo_plan_view *view, const struct mo_lets_plan 
                 memory += p->memory_bytes;
         }
     }
-    if (lets > kind->max_lets)
+    if (lets > kind->max_lets && !plan->side_by_side)
         return mo_fail(err, MOIRE_EINVAL, "GPU %d: %d lets, %s has %d at most", gpu, lets, kind->name,
                        kind->max_lets);
     if (memory > kind->memory_bytes)

@@ -45,6 +45,11 @@ struct mo_piece {
     int64_t latency_ns;
 };
 
+/* The view with other sizes of lets: the k-th from the last is a k-th of the GPU, what each of k models has
+ * that run on it side by side (mps.c).  `kinds` is what the view's kinds become. */
+void mo_plan_side_by_side(const struct mo_plan_view *view, struct mo_plan_kind kinds[MO_PLAN_KINDS],
+                          struct mo_plan_view *out);
+
 /* NULL when there is no room; `raw` is not zeroed. */
 void *mo_scratch_raw(struct mo_plan_scratch *scratch, size_t count, size_t size);
 void *mo_scratch_take(struct mo_plan_scratch *scratch, size_t count, size_t size);

@@ -10,9 +10,17 @@
 #include "runtime/planner/planners.h"
 #include "runtime/planner/settle.h"
 
-static const struct mo_planner *const planners[] = {
-    &mo_planner_moire,   &mo_planner_ideal,  &mo_planner_beam,     &mo_planner_gpulet_int, &mo_planner_gpulet,
-    &mo_planner_igniter, &mo_planner_gslice, &mo_planner_sbp_half, &mo_planner_sbp,        NULL};
+static const struct mo_planner *const planners[] = {&mo_planner_moire,
+                                                    &mo_planner_ideal,
+                                                    &mo_planner_beam,
+                                                    &mo_planner_gpulet_int,
+                                                    &mo_planner_gpulet,
+                                                    &mo_planner_igniter,
+                                                    &mo_planner_gslice,
+                                                    &mo_planner_sbp_half,
+                                                    &mo_planner_sbp,
+                                                    &mo_planner_mps,
+                                                    NULL};
 
 static const struct mo_planner *const published[] = {&mo_planner_partitions, &mo_planner_released,
                                                      &mo_planner_sbp_paper, NULL};

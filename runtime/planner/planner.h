@@ -111,9 +111,12 @@ struct mo_planned_tenant {
 
 struct mo_lets_plan {
     int n_lets, n_tenants;
-    bool complete;                            /* every tenant but best-effort ones is placed whole */
-    bool kept;                                /* it is the plan in force */
-    bool cut_short;                           /* the budget ended the search: a larger one may find more */
+    bool complete;  /* every tenant but best-effort ones is placed whole */
+    bool kept;      /* it is the plan in force */
+    bool cut_short; /* the budget ended the search: a larger one may find more */
+    /* Nothing is cut: lets are places, each tenant of a GPU has all of it to itself while no other runs, and
+     * an equal part beside others (mps.c).  Simulated machines only. */
+    bool side_by_side;
     int64_t steps;                            /* let evaluations spent */
     struct mo_planned_let lets[MO_PLAN_LETS]; /* by GPU, then by first unit */
     struct mo_planned_tenant tenants[MO_PLAN_TENANTS];

@@ -6,5 +6,5 @@
 
 extern const struct mo_planner mo_planner_sbp, mo_planner_sbp_half, mo_planner_gslice, mo_planner_igniter,
     mo_planner_gpulet, mo_planner_gpulet_int, mo_planner_ideal, mo_planner_moire, mo_planner_beam,
-    mo_planner_released, mo_planner_sbp_paper, mo_planner_partitions;
+    mo_planner_released, mo_planner_sbp_paper, mo_planner_partitions, mo_planner_mps;
 #endif

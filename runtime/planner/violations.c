@@ -11,10 +11,21 @@ static int canonical(const struct mo_space *space, int tenant) {
     return -1;
 }
 
-static struct mo_share_use use_of(const struct mo_space *space, const struct mo_planned_let *let) {
+/* The size of a let in the space: what it was cut to, or the part of each of those on its GPU. */
+static int size_of(const struct mo_space *space, const struct mo_lets_plan *plan,
+                   const struct mo_planned_let *let) {
+    const struct mo_plan_kind *kind = &space->view->kinds[space->view->gpu_kind[let->gpu]];
+    int k = 0;
+    for (int l = 0; l < plan->n_lets; l++)
+        k += plan->lets[l].gpu == let->gpu;
+    return plan->side_by_side ? kind->n_sizes - k : mo_kind_size(kind, let->units);
+}
+
+static struct mo_share_use use_of(const struct mo_space *space, const struct mo_lets_plan *plan,
+                                  const struct mo_planned_let *let) {
     struct mo_share_use use = {0};
     int kind = space->view->gpu_kind[let->gpu];
-    int size = mo_kind_size(&space->view->kinds[kind], let->units);
+    int size = size_of(space, plan, let);
     for (int e = 0; e < let->n_entries; e++) {
         int t = canonical(space, let->entries[e].tenant);
         if (t < 0) continue;
@@ -37,17 +48,20 @@ static bool holds(struct mo_space *space, const struct mo_lets_plan *plan, int a
         if (t >= 0) pieces[n++] = (struct mo_piece){.tenant = t, .rate = let->entries[e].rate};
     }
     for (int l = 0; l < plan->n_lets && n_others < MO_PLAN_UNITS; l++)
-        if (l != at && plan->lets[l].gpu == let->gpu) others[n_others++] = use_of(space, &plan->lets[l]);
-    return mo_let_fits(space, kind, mo_kind_size(&space->view->kinds[kind], let->units), pieces, n, others,
-                       n_others, &duty);
+        if (l != at && plan->lets[l].gpu == let->gpu)
+            others[n_others++] = use_of(space, plan, &plan->lets[l]);
+    return mo_let_fits(space, kind, size_of(space, plan, let), pieces, n, others, n_others, &duty);
 }
 
 double mo_plan_violations(const struct mo_plan_view *view, const struct mo_lets_plan *plan, void *scratch,
                           size_t scratch_bytes) {
     struct mo_plan_scratch memory = {.base = scratch, .bytes = scratch_bytes};
+    struct mo_plan_kind kinds[MO_PLAN_KINDS];
+    struct mo_plan_view shared;
     struct mo_space space;
     double all = 0, late = 0;
-    if (mo_space_open(&space, view, &memory, true, NULL)) return -1;
+    mo_plan_side_by_side(view, kinds, &shared);
+    if (mo_space_open(&space, plan->side_by_side ? &shared : view, &memory, true, NULL)) return -1;
     for (int l = 0; l < plan->n_lets; l++) {
         double rate = 0;
         for (int e = 0; e < plan->lets[l].n_entries; e++)

@@ -16,7 +16,7 @@ int64_t mo_gpulet_rounded(double ns) {
 }
 
 static int share_of(const struct mo_gpulet_serve *v, const struct mo_planned_let *let) {
-    return mo_share_of_units(let->units, mo_gpus_kind(v->view->gpus, let->gpu)->units);
+    return mo_view_let_share(v->view, let->gpu, let->units);
 }
 
 const struct mo_let_entry *mo_gpulet_entry(const struct mo_planned_let *let, int tenant) {

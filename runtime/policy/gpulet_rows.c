@@ -8,6 +8,7 @@
 enum {
     SBP,
     SBP_HALF,
+    MPS,
     GSLICE,
     IGNITER,
     BEAM,
@@ -31,6 +32,7 @@ enum {
 static const struct mo_gpulet_options options[] = {
     [SBP] = {.planner = "sbp"},
     [SBP_HALF] = {.planner = "sbp-half"},
+    [MPS] = {.planner = "mps"},
     [GSLICE] = {.planner = "gslice"},
     [IGNITER] = {.planner = "igniter"},
     [BEAM] = {.planner = "beam"},
@@ -55,7 +57,7 @@ static const struct mo_gpulet_options options[] = {
 #define SERVER(label, text, which, seconds, study)                                                           \
     {                                                                                                        \
         .name = (label), .description = (text), .gpus = true, .research = (study),                           \
-        .learned = (which) >= INSS, .options = &options[which],                                              \
+        .learned = (which) >= INSS, .simulated = (which) == MPS, .options = &options[which],                 \
         .state_bytes = sizeof(struct mo_gpulet_state), .init = mo_gpulet_init, .plan = mo_gpulet_plan,       \
         .plan_period_ns = (seconds)*INT64_C(1000000000), .dispatch = mo_gpulet_dispatch                      \
     }
@@ -85,6 +87,7 @@ static const struct mo_policy servers[] = {
     SERVER("moire-gpu-cut", "moire-gpu, long batches cut at layers so that urgent ones may enter", CUT, 20,
            false),
     SERVER("sbp-cut", "sbp, long batches cut at layers so that urgent ones may enter", SBP_CUT, 20, true),
+    SERVER("mps", "models side by side on whole GPUs that are not cut, simulated only", MPS, 20, true),
     SERVER("ideal", "lets by exhaustive search", IDEAL, 20, true),
     SERVER("inss", "lets by InSS's trained policy", INSS, 20, false),
     SERVER("inss-ni", "inss, lets planned as if neighbours did no harm", INSS_NI, 20, true),
@@ -96,6 +99,6 @@ const struct mo_policy *const *mo_policy_servers(void) {
         &servers[0],  &servers[1],  &servers[2],  &servers[3],  &servers[4],  &servers[5],
         &servers[6],  &servers[7],  &servers[8],  &servers[9],  &servers[10], &servers[11],
         &servers[12], &servers[13], &servers[14], &servers[15], &servers[16], &servers[17],
-        &servers[18], &servers[19], &servers[20], &servers[21], &servers[22]};
+        &servers[18], &servers[19], &servers[20], &servers[21], &servers[22], &servers[23]};
     return rows;
 }

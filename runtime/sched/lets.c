@@ -89,15 +89,16 @@ static bool entry_is_good(const struct mo_sched *s, const struct mo_planned_let 
     return t >= 0 && t < s->view.n_tenants && l->entries[e].batch >= 1 && mo_view_share(&s->view, t, l->gpu);
 }
 
-static bool let_is_good(const struct mo_sched *s, const struct mo_planned_let *l, unsigned *taken) {
+static bool let_is_good(const struct mo_sched *s, const struct mo_planned_let *l, bool any_size,
+                        unsigned *taken) {
     const struct mo_gpus *g = s->lets->gpus;
     if (l->gpu < 0 || l->gpu >= g->n_gpus || l->n_entries < 1 || l->n_entries > MO_LET_TENANTS) return false;
     if (s->lets->lost[l->gpu]) return false;
     const struct mo_plan_kind *kind = mo_gpus_kind(g, l->gpu);
-    bool size = false;
+    bool size = any_size;
     for (int i = 0; i < kind->n_sizes; i++)
         size |= kind->sizes[i] == l->units;
-    if (!size || l->first < 0 || l->first + l->units > kind->units) return false;
+    if (!size || l->units < 1 || l->first < 0 || l->first + l->units > kind->units) return false;
     unsigned units = ((1u << l->units) - 1) << l->first;
     if (taken[l->gpu] & units) return false;
     taken[l->gpu] |= units;
@@ -111,9 +112,9 @@ static bool plan_is_good(const struct mo_sched *s, const struct mo_lets_plan *pl
     int lets[MO_PLAN_GPUS] = {0};
     if (plan->n_lets < 0 || plan->n_lets > MO_PLAN_LETS) return false;
     for (int i = 0; i < plan->n_lets; i++) {
-        if (!let_is_good(s, &plan->lets[i], taken)) return false;
+        if (!let_is_good(s, &plan->lets[i], plan->side_by_side, taken)) return false;
         int gpu = plan->lets[i].gpu;
-        if (++lets[gpu] > mo_gpus_kind(s->lets->gpus, gpu)->max_lets) return false;
+        if (++lets[gpu] > mo_gpus_kind(s->lets->gpus, gpu)->max_lets && !plan->side_by_side) return false;
     }
     for (int g = 0; g < s->lets->gpus->n_gpus; g++)
         if (memory_of(s, plan, g, NULL) > mo_gpus_kind(s->lets->gpus, g)->memory_bytes) return false;

@@ -195,6 +195,7 @@ struct mo_policy {
     bool gpus;              /* for machines of GPUs, and for no others */
     bool research;          /* for studies, not for service */
     bool clocks;            /* chooses clocks of cores (MO_CLOCK) */
+    bool simulated;         /* no engine but the simulated one does what its plans say */
     bool learned;           /* decides by mo_gpus.learned, and only where that is given */
     bool no_pace, no_watch; /* for studies: the core follows no pace; no block counts as late */
     const void *options;    /* handed through view.options */
@@ -296,6 +297,11 @@ static inline double mo_view_part(const struct mo_profile *p, int cores, int beg
     if ((begin == 0 && end == p->n_layers) || all <= 0) return 1;
     return (double)mo_profile_time(p, cores, begin, end) / (double)all;
 }
+/* On GPUs: the share that a let of n units has, alone there. */
+static inline int mo_view_let_share(const struct mo_view *view, int gpu, int n) {
+    if (view->lets && view->lets->side_by_side) return MO_SHARE_WHOLE;
+    return mo_share_of_units(n, mo_gpus_kind(view->gpus, gpu)->units);
+}
 /* On GPUs: profiled time of layers [begin, end) for `batch` queries at once on a let of n units from `lead`
  * on, alone and with the copies; the residual is left aside.  A part of the layers takes its part of the
  * whole by the tenant's profile. */
@@ -303,7 +309,7 @@ static inline int64_t mo_view_let_time(const struct mo_view *view, int tenant, i
                                        int end, int batch) {
     int gpu = view->gpus->gpu_of[lead];
     const struct mo_share_profile *p = mo_view_share(view, tenant, gpu);
-    int share = mo_share_of_units(n, mo_gpus_kind(view->gpus, gpu)->units);
+    int share = mo_view_let_share(view, gpu, n);
     if (!p) return MO_SHARE_NEVER;
     int64_t whole = mo_share_latency(p, batch, share) + mo_share_copy(p, batch);
     return (int64_t)((double)whole * mo_view_part(view->tenants[tenant].profile, n, begin, end));

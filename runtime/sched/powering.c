@@ -45,9 +45,9 @@ static double use_of(const struct mo_sched *s, const struct mo_view_run *run, in
     const double units = (double)run->n_cores / (m->first[device + 1] - m->first[device]);
     if (!s->view.gpus) return units;
     const struct mo_share_profile *p = mo_view_share(&s->view, s->queries.view[run->query].tenant, device);
-    const int gpu_units = mo_gpus_kind(s->view.gpus, device)->units;
-    const double sm = mo_share_use_at(p, run->batch, mo_share_of_units(run->n_cores, gpu_units)).sm;
-    return sm > 0 ? sm : units;
+    const int share = mo_view_let_share(&s->view, device, run->n_cores);
+    const double sm = mo_share_use_at(p, run->batch, share).sm;
+    return sm > 0 ? sm : share == MO_SHARE_WHOLE ? 1 : units;
 }
 
 /* Busy cores of a block lie on several sockets, as a rule on one. */

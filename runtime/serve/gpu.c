@@ -78,6 +78,8 @@ int mo_serve_device_open(moire_runtime *rt, const moire_config *c, const struct 
     if (!code)
         code = mo_policy_choose(c->device_policy ? c->device_policy : "moire-gpu", true, rt->research,
                                 &d->policy, err);
+    if (!code && d->policy->simulated)
+        code = mo_fail(err, MOIRE_EINVAL, "config: policy '%s' is for simulated machines", d->policy->name);
     char cache[MO_CACHES_PATH];
     const struct mo_gpu_config gpu = {.process = c->device_process,
                                       .path = c->device_libraries,

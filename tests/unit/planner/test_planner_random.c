@@ -21,7 +21,7 @@ static struct mo_lets_plan plans[3]; /* too large for a stack */
 
 static bool sees_interference(const struct mo_planner *p) {
     return !strcmp(p->name, "moire-gpu") || !strcmp(p->name, "ideal") || !strcmp(p->name, "gpulet-int") ||
-           !strcmp(p->name, "igniter") || !strcmp(p->name, "beam");
+           !strcmp(p->name, "igniter") || !strcmp(p->name, "beam") || !strcmp(p->name, "mps");
 }
 
 /* The view without interference, for planners that do not look at it. */

@@ -60,6 +60,9 @@ static void research_policies_are_for_studies(void **state) {
     assert_int_equal(moire_runtime_create(&c, &rt, &err), MOIRE_EINVAL);
     assert_non_null(strstr(err.message, "'ideal' is for research"));
     assert_non_null(strstr(err.message, "moire-gpu, gpulet-int"));
+    c.device_policy = "mps"; /* a study of a simulated machine */
+    assert_int_equal(moire_research_create(&c, &rt, &err), MOIRE_EINVAL);
+    assert_non_null(strstr(err.message, "'mps' is for simulated machines"));
     c.policy = "sbp";
     c.device = NULL;
     assert_int_equal(moire_research_create(&c, &rt, &err), MOIRE_EINVAL);

@@ -248,7 +248,8 @@ static const struct mo_flag rows[] = {
     {"--ablation", NULL, ON(TABLES), TO(ablation),
      "the policies are moire, moire less one part each, and the bound"},
     {"--planner", "P", ON(PLAN), TO(planner),
-     "moire-gpu, ideal, beam, gpulet-int, gpulet, igniter, gslice, sbp-half, sbp, as others released them "
+     "moire-gpu, ideal, beam, gpulet-int, gpulet, igniter, gslice, sbp-half, sbp, mps, as others released "
+     "them "
      "gpulet-released, sbp-paper, ideal-partitions, or inss, which was trained",
      .initial = "moire-gpu", .other = "--policy"},
     {"--weights", "FILE.mo", ON(PLAN) | ON(SIM) | ON(INSS) | ON(SERVE), TO(weights),
