@@ -28,7 +28,7 @@
 #include "runtime/base/env.h"
 
 enum {
-    MO_GPU_ABI = 5,       /* raised with every change of this file, of struct mo_sys or of mo_gpu_program */
+    MO_GPU_ABI = 6,       /* raised with every change of this file, of struct mo_sys or of mo_gpu_program */
     MO_GPU_MAX = 64,      /* GPUs */
     MO_GPU_UNITS = 16,    /* units a GPU; a unit is made large enough that there are not more */
     MO_GPU_SM_WORDS = 8,  /* bitmap of SM ids */
@@ -40,24 +40,13 @@ struct mo_gpu_system;  /* an opened plugin; the plugin's own */
 struct mo_gpu_let;
 struct mo_gpu_loaded; /* a program on one GPU: weights, activations, graphs */
 
-/* How SMs are set apart. */
-enum mo_gpu_mechanism {
-    MO_GPU_GREEN, /* green contexts: lets of one process with SMs of their own */
-    MO_GPU_MPS /* a number of SMs a context under an MPS server (execution affinity): at most so many SMs at
-                  a time, but not which; lets may meet on an SM */
-};
-
 /* Zero fields mean the default.  Copied by open(), strings too; `env` must outlive the system. */
 struct mo_gpu_config {
     const struct mo_env *env;
-    enum mo_gpu_mechanism mechanism;
     int unit_sms;    /* SMs a unit; rounded up to what the device allows */
     int queue;       /* runs accepted and not ended on one let; default 2: one runs, one is ready */
     int64_t hang_ns; /* a run that takes longer has hung and the GPU is lost; default 10 s */
     int64_t memory;  /* bytes of one GPU's memory to use at most; default: what is free */
-    /* MO_GPU_MPS: units of the one size of let that this process has (its context is made with it; other
-     * sizes are other processes), default all; let_open() refuses other sizes. */
-    int mps_units;
     /* Folder for what took long to make: compiled programs, choices of kernels.  A path without symbolic
      * links, of whom nobody else can write to; made when it is missing.  NULL, "": nothing is kept. */
     const char *cache;
@@ -74,7 +63,6 @@ struct mo_gpu_config {
 
 struct mo_gpu_info {
     char name[96], bus[32];
-    enum mo_gpu_mechanism mechanism;
     int sms;
     int units, unit_sms;      /* units * unit_sms <= sms; the let of all units has the remaining SMs too */
     int least_sms, align_sms; /* of a let, as the driver says */
@@ -84,7 +72,6 @@ struct mo_gpu_info {
     int major, minor; /* compute capability */
     int copy_engines;
     int clock_khz;
-    bool exclusive; /* lets of disjoint units have disjoint SMs (not so under MPS) */
 };
 
 /* Of one run, in the clock of config->env.  GPU times are those of events around the work. */
@@ -133,8 +120,8 @@ struct mo_gpu_ways {
 struct mo_gpu_counters {
     int64_t memory_total, memory_free, memory_ours; /* bytes; ours: taken by this system */
     double power_w, energy_j;                       /* energy since the driver was loaded */
-    double busy, memory_busy; /* share of the last sampling period with a kernel running, with DRAM traffic */
-    int sm_mhz, memory_mhz, celsius;
+    double busy; /* share of the last sampling period with a kernel running */
+    int celsius;
     char missing[160];
 };
 
@@ -154,16 +141,12 @@ struct mo_gpu_ops {
     int (*health)(struct mo_gpu_system *system, int gpu, moire_error *err);
     int (*counters)(struct mo_gpu_system *system, int gpu, struct mo_gpu_counters *out, moire_error *err);
 
-    /* A let of units [first, first + units).  Its context comes ready-made from a pool when the size was made
-     * before (let_warm), else it is made now; no other let is disturbed.  Any number may be open. */
+    /* A let of units [first, first + units).  Its context comes ready-made from a pool when these units were
+     * a let before, else it is made now; no other let is disturbed.  Any number may be open. */
     int (*let_open)(struct mo_gpu_system *system, int gpu, int first, int units, int priority,
                     struct mo_gpu_let **out, moire_error *err);
     /* No more runs; what is accepted still ends, then the let is gone.  Does not wait.  NULL is fine. */
     void (*let_close)(struct mo_gpu_let *let);
-    /* Makes the context of units [first, first + units), so that let_open() of them makes no more than a
-     * stream. */
-    int (*let_warm)(struct mo_gpu_system *system, int gpu, int first, int units, moire_error *err);
-    int (*let_queued)(struct mo_gpu_let *let); /* runs accepted and not ended */
     /* Runs a kernel that notes the SMs it sees, and waits for it (so not from a completion).  Bit i of sms:
      * SM i. For proofs, not for service. */
     int (*let_probe)(struct mo_gpu_let *let, uint64_t sms[MO_GPU_SM_WORDS], moire_error *err);

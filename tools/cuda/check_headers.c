@@ -25,14 +25,6 @@ _Static_assert(offsetof(CUdevResource, sm.smCoscheduledAlignment) ==
                    offsetof(struct mo_cu_resource, sm.align),
                "smCoscheduledAlignment");
 
-_Static_assert(sizeof(CUexecAffinityParam) == sizeof(struct mo_cu_affinity), "CUexecAffinityParam");
-_Static_assert(offsetof(CUexecAffinityParam, param.smCount.val) == offsetof(struct mo_cu_affinity, sms),
-               "smCount.val");
-_Static_assert(sizeof(CUctxCreateParams) == sizeof(struct mo_cu_context_params), "CUctxCreateParams");
-_Static_assert(offsetof(CUctxCreateParams, numExecAffinityParams) ==
-                   offsetof(struct mo_cu_context_params, n_affinity),
-               "numExecAffinityParams");
-
 /* The header's function in the plugin's field: another signature is a warning, and warnings are errors. */
 void mo_cuda_check_signatures(struct mo_cuda_driver *cu);
 void mo_cuda_check_signatures(struct mo_cuda_driver *cu) {

@@ -74,10 +74,10 @@ static int write_profile(const struct job *j, const char *path, struct mo_share_
     snprintf(machine, sizeof machine, "%.90s, driver %d.%d", j->info.name, j->info.driver / 1000,
              j->info.driver % 1000 / 10);
     snprintf(note, sizeof note,
-             "%s on lets by %s; median of at least 3 runs, without copies (the link moved %.1f GB/s); l2 and "
+             "%s on lets by green contexts; median of at least 3 runs, without copies (the link moved %.1f "
+             "GB/s); l2 and "
              "dram estimated from the bytes that operations name",
-             mo_gpu_precision_name(j->precision),
-             j->info.mechanism == MO_GPU_GREEN ? "green contexts" : "MPS", link);
+             mo_gpu_precision_name(j->precision), link);
     struct mo_share_table t = {.model = j->name,
                                .machine = machine,
                                .source = "measured by `moire profile --device`",

@@ -127,21 +127,6 @@ static void let_close(struct mo_gpu_let *let) {
     mo_child_unlock(s);
 }
 
-static int let_warm(struct mo_gpu_system *s, int gpu, int first, int units, moire_error *err) {
-    struct mo_child_reply reply;
-    const int code = check_units(s, gpu, first, units, err);
-    if (code) return code;
-    return ask_gpu(s, &(struct mo_child_ask){.kind = MO_CHILD_LET_WARM, .n = {gpu, first, units}}, &reply,
-                   err);
-}
-
-static int let_queued(struct mo_gpu_let *let) {
-    mo_child_lock(let->system);
-    const int n = let->queued;
-    mo_child_unlock(let->system);
-    return n;
-}
-
 static int let_probe(struct mo_gpu_let *let, uint64_t sms[MO_GPU_SM_WORDS], moire_error *err) {
     struct mo_gpu_system *s = let->system;
     struct mo_child_reply reply;
@@ -322,8 +307,6 @@ const struct mo_gpu_ops *mo_gpu_child_ops(void) {
         .counters = counters,
         .let_open = let_open,
         .let_close = let_close,
-        .let_warm = let_warm,
-        .let_queued = let_queued,
         .let_probe = let_probe,
         .program_load = mo_child_program_load,
         .program_unload = mo_child_program_unload,

@@ -190,10 +190,9 @@ static int meet_gpus(struct mo_gpu_system *s, int64_t n, moire_error *err) {
 static int open_plugin(struct mo_gpu_system *s, moire_error *err) {
     const struct mo_gpu_config *c = &s->config;
     struct mo_child_reply reply;
-    struct mo_child_ask ask = {
-        .kind = MO_CHILD_OPEN,
-        .n = {(int32_t)c->mechanism, c->unit_sms, c->queue, c->mps_units, MO_GPU_ABI, c->libraries_first},
-        .x = {c->hang_ns, c->memory}};
+    struct mo_child_ask ask = {.kind = MO_CHILD_OPEN,
+                               .n = {c->unit_sms, c->queue, MO_GPU_ABI, c->libraries_first},
+                               .x = {c->hang_ns, c->memory}};
     snprintf(ask.text[0], sizeof ask.text[0], "%s", s->plugin);
     snprintf(ask.text[1], sizeof ask.text[1], "%s", s->folder);
     snprintf(ask.text[2], sizeof ask.text[2], "%s", s->cache);

@@ -70,13 +70,12 @@ struct mo_child_answer {
 };
 
 enum mo_child_kind {
-    MO_CHILD_OPEN,      /* n: mechanism, unit_sms, queue, mps_units, abi, libraries_first; x: hang_ns, memory;
+    MO_CHILD_OPEN,      /* n: unit_sms, queue, abi, libraries_first; x: hang_ns, memory;
                            plugin, path, cache */
     MO_CHILD_DESCRIBE,  /* n: gpu */
     MO_CHILD_HEALTH,    /* n: gpu */
     MO_CHILD_COUNTERS,  /* n: gpu */
     MO_CHILD_LET_OPEN,  /* n: let, gpu, first, units, priority */
-    MO_CHILD_LET_WARM,  /* n: gpu, first, units */
     MO_CHILD_LET_PROBE, /* n: let */
     MO_CHILD_LOAD,      /* n: program, gpu, instances; x: offset and bytes of the packed program */
     MO_CHILD_UNLOAD,    /* n: program */

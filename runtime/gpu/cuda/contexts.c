@@ -85,8 +85,7 @@ static int make_context(struct mo_cuda_gpu *gpu, int first, int units, bool asid
     c->units = units;
     c->aside = aside;
     int rc = mo_cuda_alive(gpu, err);
-    if (!rc && gpu->info.mechanism == MO_GPU_GREEN) rc = make_green(gpu, c, err);
-    if (!rc && gpu->info.mechanism == MO_GPU_MPS) c->context = gpu->main;
+    if (!rc) rc = make_green(gpu, c, err);
     if (rc) {
         mo_free(env, c);
         return rc;
@@ -105,13 +104,6 @@ int mo_cuda_context_get(struct mo_cuda_gpu *gpu, int first, int units, bool asid
     if (first < 0 || units < 1 || first + units > gpu->info.units)
         return mo_fail(err, MOIRE_EINVAL, "GPU %d has units 0 to %d; a let of %d from %d on does not exist",
                        gpu->index, gpu->info.units - 1, units, first);
-    if (gpu->info.mechanism == MO_GPU_MPS && units != gpu->system->config.mps_units)
-        return mo_fail(
-            err, MOIRE_EINVAL,
-            "GPU %d: under MPS a process has one size of let, here %d units and not %d; start another "
-            "process for that, or use green contexts",
-            gpu->index, gpu->system->config.mps_units, units);
-    if ((*out = find(gpu, first, units, aside))) return MOIRE_OK;
     mo_lock_take(sys, &gpu->making);
     int rc = MOIRE_OK;
     if (!(*out = find(gpu, first, units, aside))) rc = make_context(gpu, first, units, aside, out, err);
@@ -141,8 +133,7 @@ static int fill_track(struct mo_cuda_gpu *gpu, struct mo_cuda_track *t, moire_er
     const struct mo_cuda_driver *cu = &gpu->system->cu;
     const struct mo_cuda_context *c = t->context;
     const int level = gpu->priorities[t->priority];
-    unsigned r = c->green ? cu->green_stream(&t->stream, c->green, MO_CU_STREAM_NON_BLOCKING, level)
-                          : cu->stream_create(&t->stream, MO_CU_STREAM_NON_BLOCKING, level);
+    unsigned r = cu->green_stream(&t->stream, c->green, MO_CU_STREAM_NON_BLOCKING, level);
     if (r) return mo_cuda_fail(gpu, r, err, "make the stream of a let");
     for (int i = 0; i < MO_CUDA_QUEUE_MOST && !r; i++)
         for (int k = 0; k < MO_CUDA_MARKS && !r; k++)
@@ -202,7 +193,7 @@ static void free_context(struct mo_cuda_context *c) {
         mo_free(gpu->system->env, t);
     }
     if (usable) mo_cuda_leave(gpu, c);
-    if (usable && c->green) cu->green_destroy(c->green);
+    if (usable) cu->green_destroy(c->green);
     mo_free(gpu->system->env, c);
 }
 

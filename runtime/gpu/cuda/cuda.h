@@ -64,8 +64,8 @@ struct mo_cuda_context {
     struct mo_cuda_context *next;
     struct mo_cuda_gpu *gpu;
     int first, units;
-    bool aside;        /* programs are prepared in it, and no let is of it */
-    mo_cu_green green; /* NULL under MPS: the process's one context */
+    bool aside; /* programs are prepared in it, and no let is of it */
+    mo_cu_green green;
     mo_cu_context context;
     struct mo_lock lock; /* held while `context` is current on a thread, except the GPU's main one */
     struct mo_cuda_track *tracks;
@@ -75,7 +75,7 @@ struct mo_cuda_gpu {
     struct mo_gpu_system *system;
     int index;
     mo_cu_device device;
-    mo_cu_context main; /* the primary context; under MPS the one with execution affinity */
+    mo_cu_context main; /* the primary context */
     struct mo_gpu_info info;
     int priorities[MO_GPU_PRIORITIES];
     struct mo_cu_resource all, groups[MO_GPU_UNITS]; /* before the split; by unit */
@@ -179,8 +179,6 @@ struct mo_cuda_gpu *mo_cuda_gpu_of(struct mo_gpu_system *s, int index, moire_err
 int mo_cuda_let_open(struct mo_gpu_system *s, int gpu, int first, int units, int priority,
                      struct mo_gpu_let **out, moire_error *err);
 void mo_cuda_let_close(struct mo_gpu_let *let);
-int mo_cuda_let_warm(struct mo_gpu_system *s, int gpu, int first, int units, moire_error *err);
-int mo_cuda_let_queued(struct mo_gpu_let *let);
 /* PTX of its kernel mo_probe(uint32_t *seen): every block notes its SM and stays there for 100,000 cycles. */
 extern const char mo_cuda_sm_probe[];
 int mo_cuda_let_probe(struct mo_gpu_let *let, uint64_t sms[MO_GPU_SM_WORDS], moire_error *err);

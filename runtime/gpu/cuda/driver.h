@@ -24,7 +24,6 @@ typedef struct CUdevResourceDesc_st *mo_cu_resource_desc;
 
 /* Values from cuda.h; check_headers.c asserts each: X(ours, theirs, value). */
 #define MO_CU_VALUES(X)                                                                                      \
-    X(MO_CU_ATTR_MAX_SHARED, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 97)                      \
     X(MO_CU_ATTR_CLOCK_KHZ, CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 13)                                              \
     X(MO_CU_ATTR_SMS, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 16)                                          \
     X(MO_CU_ATTR_L2_BYTES, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 38)                                            \
@@ -38,9 +37,7 @@ typedef struct CUdevResourceDesc_st *mo_cu_resource_desc;
     X(MO_CU_HOST_PORTABLE, CU_MEMHOSTALLOC_PORTABLE, 1)                                                      \
     X(MO_CU_REGISTER_PORTABLE, CU_MEMHOSTREGISTER_PORTABLE, 1)                                               \
     X(MO_CU_NOT_READY, CUDA_ERROR_NOT_READY, 600)                                                            \
-    X(MO_CU_LAUNCH_TIMEOUT, CUDA_ERROR_LAUNCH_TIMEOUT, 702)                                                  \
-    X(MO_CU_AFFINITY_SM_COUNT, CU_EXEC_AFFINITY_TYPE_SM_COUNT, 0)                                            \
-    X(MO_CU_FUNC_MAX_DYNAMIC_SHARED, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, 8)
+    X(MO_CU_LAUNCH_TIMEOUT, CUDA_ERROR_LAUNCH_TIMEOUT, 702)
 enum {
 #define MO_CU_VALUE(ours, theirs, value) ours = value,
     MO_CU_VALUES(MO_CU_VALUE)
@@ -59,19 +56,8 @@ struct mo_cu_resource {
     };
 };
 
-/* CUexecAffinityParam and CUctxCreateParams. */
-struct mo_cu_affinity {
-    unsigned type, sms;
-};
-struct mo_cu_context_params {
-    struct mo_cu_affinity *affinity;
-    int n_affinity;
-    void *cig;
-};
-
-/* Passed by pointer: struct mo_cu_resource and struct mo_cu_context_params have their layouts. */
+/* Passed by pointer: struct mo_cu_resource has its layout. */
 struct CUdevResource_st;
-struct CUctxCreateParams_st;
 
 /* X(field, symbol, optional, arguments) */
 #define MO_CU_FUNCTIONS(X)                                                                                   \
@@ -84,14 +70,10 @@ struct CUctxCreateParams_st;
     X(device_name, cuDeviceGetName, 0, (char *out, int n, mo_cu_device d))                                   \
     X(device_bus, cuDeviceGetPCIBusId, 0, (char *out, int n, mo_cu_device d))                                \
     X(device_attribute, cuDeviceGetAttribute, 0, (int *out, unsigned attribute, mo_cu_device d))             \
-    X(device_affinity, cuDeviceGetExecAffinitySupport, 1, (int *out, unsigned type, mo_cu_device d))         \
     X(device_resource, cuDeviceGetDevResource, 1,                                                            \
       (mo_cu_device d, struct CUdevResource_st * out, unsigned type))                                        \
     X(primary_retain, cuDevicePrimaryCtxRetain, 0, (mo_cu_context * out, mo_cu_device d))                    \
     X(primary_release, cuDevicePrimaryCtxRelease_v2, 0, (mo_cu_device d))                                    \
-    X(context_create, cuCtxCreate_v4, 1,                                                                     \
-      (mo_cu_context * out, struct CUctxCreateParams_st * params, unsigned flags, mo_cu_device d))           \
-    X(context_destroy, cuCtxDestroy_v2, 0, (mo_cu_context c))                                                \
     X(context_push, cuCtxPushCurrent_v2, 0, (mo_cu_context c))                                               \
     X(context_pop, cuCtxPopCurrent_v2, 0, (mo_cu_context * out))                                             \
     X(priorities, cuCtxGetStreamPriorityRange, 0, (int *least, int *greatest))                               \
@@ -109,7 +91,6 @@ struct CUctxCreateParams_st;
     X(stream_create, cuStreamCreateWithPriority, 0, (mo_cu_stream * out, unsigned flags, int priority))      \
     X(stream_destroy, cuStreamDestroy_v2, 0, (mo_cu_stream s))                                               \
     X(stream_query, cuStreamQuery, 0, (mo_cu_stream s))                                                      \
-    X(stream_wait, cuStreamWaitEvent, 0, (mo_cu_stream s, mo_cu_event e, unsigned flags))                    \
     X(capture_begin, cuStreamBeginCapture_v2, 0, (mo_cu_stream s, unsigned mode))                            \
     X(capture_end, cuStreamEndCapture, 0, (mo_cu_stream s, mo_cu_graph * out))                               \
     X(event_create, cuEventCreate, 0, (mo_cu_event * out, unsigned flags))                                   \
@@ -139,7 +120,6 @@ struct CUctxCreateParams_st;
        unsigned *options, void **values, unsigned n))                                                        \
     X(library_unload, cuLibraryUnload, 0, (mo_cu_library l))                                                 \
     X(library_kernel, cuLibraryGetKernel, 0, (mo_cu_kernel * out, mo_cu_library l, const char *name))        \
-    X(kernel_set, cuKernelSetAttribute, 0, (unsigned attribute, int value, mo_cu_kernel k, mo_cu_device d))  \
     X(launch, cuLaunchKernel, 0,                                                                             \
       (mo_cu_function f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,                \
        unsigned block_y, unsigned block_z, unsigned shared, mo_cu_stream s, void **arguments, void **extra))
@@ -151,8 +131,8 @@ struct mo_cuda_driver {
 #undef MO_CU_FIELD
 };
 
-/* The functions, from libcuda.so.1 of `folder` (NULL = the loader's search).  Functions that only green
- * contexts or only MPS need stay NULL in an old driver. */
+/* The functions, from libcuda.so.1 of `folder` (NULL = the loader's search).  Functions that green
+ * contexts need stay NULL in an old driver. */
 int mo_cuda_driver_open(struct mo_cuda_object *object, const struct mo_env *env, const char *path,
                         struct mo_cuda_driver *cu, moire_error *err);
 #endif

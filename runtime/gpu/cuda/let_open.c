@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * let_open.c - opening, warming and closing lets. */
+ * let_open.c - opening and closing lets. */
 #include "runtime/gpu/cuda/cuda.h"
 
 int mo_cuda_let_open(struct mo_gpu_system *s, int index, int first, int units, int priority,
@@ -24,26 +24,9 @@ int mo_cuda_let_open(struct mo_gpu_system *s, int index, int first, int units, i
     return MOIRE_OK;
 }
 
-/* The context only: a stream that no let uses would take a hardware queue from those that are used. */
-int mo_cuda_let_warm(struct mo_gpu_system *s, int index, int first, int units, moire_error *err) {
-    struct mo_cuda_gpu *gpu = mo_cuda_gpu_of(s, index, err);
-    struct mo_cuda_context *context;
-    if (!gpu) return MOIRE_EINVAL;
-    const int rc = mo_cuda_alive(gpu, err);
-    return rc ? rc : mo_cuda_context_get(gpu, first, units, false, &context, err);
-}
-
 void mo_cuda_let_close(struct mo_gpu_let *let) {
     if (!let) return;
     struct mo_gpu_system *s = let->track->context->gpu->system;
     mo_cuda_track_give(let->track);
     mo_free(s->env, let);
-}
-
-int mo_cuda_let_queued(struct mo_gpu_let *let) {
-    struct mo_gpu_system *s = let->track->context->gpu->system;
-    mo_lock_take(s->env->sys, &s->lock);
-    const int n = (int)let->track->queued;
-    mo_lock_drop(s->env->sys, &s->lock);
-    return n;
 }

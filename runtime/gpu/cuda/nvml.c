@@ -72,13 +72,7 @@ static void read_nvml(const struct mo_nvml *n, const char *bus, struct mo_gpu_co
     if (!there(n, n->by_bus(bus, &d), "this GPU", out)) return;
     if (there(n, n->power(d, &value), "power", out)) out->power_w = value * 1e-3;
     if (there(n, n->energy(d, &millijoule), "energy", out)) out->energy_j = (double)millijoule * 1e-3;
-    if (there(n, n->rates(d, &rates), "utilisation", out)) {
-        out->busy = rates.gpu * 0.01;
-        out->memory_busy = rates.memory * 0.01;
-    }
-    if (there(n, n->clock(d, MO_NVML_CLOCK_SM, &value), "SM clock", out)) out->sm_mhz = (int)value;
-    if (there(n, n->clock(d, MO_NVML_CLOCK_MEMORY, &value), "memory clock", out))
-        out->memory_mhz = (int)value;
+    if (there(n, n->rates(d, &rates), "utilisation", out)) out->busy = rates.gpu * 0.01;
     if (there(n, n->temperature(d, MO_NVML_SENSOR_GPU, &value), "temperature", out))
         out->celsius = (int)value;
 }
@@ -97,9 +91,6 @@ int mo_cuda_counters(struct mo_gpu_system *s, int index, struct mo_gpu_counters 
                                     .power_w = -1,
                                     .energy_j = -1,
                                     .busy = -1,
-                                    .memory_busy = -1,
-                                    .sm_mhz = -1,
-                                    .memory_mhz = -1,
                                     .celsius = -1};
     mo_lock_take(s->env->sys, &s->lock);
     out->memory_ours = gpu->used;

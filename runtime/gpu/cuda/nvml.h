@@ -19,8 +19,7 @@ struct mo_nvml_utilisation {
     X(power, nvmlDeviceGetPowerUsage, (mo_nvml_device d, unsigned *milliwatt))                               \
     X(energy, nvmlDeviceGetTotalEnergyConsumption, (mo_nvml_device d, unsigned long long *millijoule))       \
     X(rates, nvmlDeviceGetUtilizationRates, (mo_nvml_device d, struct mo_nvml_utilisation * out))            \
-    X(clock, nvmlDeviceGetClockInfo, (mo_nvml_device d, unsigned kind, unsigned *mhz))                       \
     X(temperature, nvmlDeviceGetTemperature, (mo_nvml_device d, unsigned sensor, unsigned *celsius))
 
-enum { MO_NVML_CLOCK_SM = 1, MO_NVML_CLOCK_MEMORY = 2, MO_NVML_SENSOR_GPU = 0 };
+enum { MO_NVML_SENSOR_GPU = 0 };
 #endif

@@ -32,42 +32,6 @@ static int read_info(struct mo_cuda_gpu *gpu, moire_error *err) {
     return MOIRE_OK;
 }
 
-/* Under MPS a unit is a sixteenth of the SMs, or what was asked for, and the process's context has the SMs of
- * its one size of let. */
-static int open_mps(struct mo_cuda_gpu *gpu, moire_error *err) {
-    struct mo_gpu_system *s = gpu->system;
-    struct mo_gpu_info *info = &gpu->info;
-    int can = 0;
-    if (!s->cu.device_affinity || !s->cu.context_create)
-        return mo_fail(err, MOIRE_EUNSUPPORTED, "GPU %d: the driver knows no execution affinity; update it",
-                       gpu->index);
-    unsigned r = s->cu.device_affinity(&can, MO_CU_AFFINITY_SM_COUNT, gpu->device);
-    if (r) return mo_cuda_fail(gpu, r, err, "ask for execution affinity");
-    if (!can)
-        return mo_fail(
-            err, MOIRE_EUNSUPPORTED,
-            "GPU %d: there is no MPS server (nvidia-cuda-mps-control -d starts one); without it use green "
-            "contexts",
-            gpu->index);
-    info->unit_sms = s->config.unit_sms;
-    if (info->unit_sms < (info->sms + MO_GPU_UNITS - 1) / MO_GPU_UNITS)
-        info->unit_sms = (info->sms + MO_GPU_UNITS - 1) / MO_GPU_UNITS;
-    info->units = info->sms / info->unit_sms;
-    info->least_sms = info->align_sms = 1;
-    if (s->config.mps_units == 0) s->config.mps_units = info->units;
-    if (s->config.mps_units > info->units)
-        return mo_fail(err, MOIRE_EINVAL, "GPU %d has %d units of %d SMs, not %d", gpu->index, info->units,
-                       info->unit_sms, s->config.mps_units);
-    struct mo_cu_affinity affinity = {MO_CU_AFFINITY_SM_COUNT,
-                                      (unsigned)(s->config.mps_units * info->unit_sms)};
-    struct mo_cu_context_params params = {&affinity, 1, NULL};
-    r = s->cu.context_create(&gpu->main, (void *)&params, 0, gpu->device);
-    if (r) return mo_cuda_fail(gpu, r, err, "make a context with execution affinity");
-    mo_cu_context top;
-    s->cu.context_pop(&top); /* creation made it current */
-    return MOIRE_OK;
-}
-
 static int open_green(struct mo_cuda_gpu *gpu, moire_error *err) {
     const struct mo_gpu_system *s = gpu->system;
     if (s->level < GREEN_LEVEL || !s->cu.green_create || !s->cu.green_stream || !s->cu.sm_split ||
@@ -79,9 +43,7 @@ static int open_green(struct mo_cuda_gpu *gpu, moire_error *err) {
             s->level / 1000, s->level % 1000 / 10);
     const unsigned r = s->cu.primary_retain(&gpu->main, gpu->device);
     if (r) return mo_cuda_fail(gpu, r, err, "make its primary context");
-    const int rc = mo_cuda_split(gpu, err);
-    gpu->info.exclusive = true;
-    return rc;
+    return mo_cuda_split(gpu, err);
 }
 
 /* Stream priorities and memory, which need a context. */
@@ -105,9 +67,8 @@ static int read_context(struct mo_cuda_gpu *gpu, moire_error *err) {
 }
 
 static int open_gpu(struct mo_cuda_gpu *gpu, moire_error *err) {
-    gpu->info.mechanism = gpu->system->config.mechanism;
     int rc = read_info(gpu, err);
-    if (!rc) rc = gpu->info.mechanism == MO_GPU_MPS ? open_mps(gpu, err) : open_green(gpu, err);
+    if (!rc) rc = open_green(gpu, err);
     if (!rc) rc = read_context(gpu, err);
     return rc;
 }
@@ -121,10 +82,7 @@ static void close_gpu(struct mo_cuda_gpu *gpu) {
         cu->library_unload(gpu->probe);
         mo_cuda_leave(gpu, NULL);
     }
-    if (gpu->info.mechanism == MO_GPU_MPS)
-        cu->context_destroy(gpu->main);
-    else
-        cu->primary_release(gpu->device);
+    cu->primary_release(gpu->device);
 }
 
 static int open_driver(struct mo_gpu_system *s, int *n, moire_error *err) {
@@ -158,7 +116,7 @@ static int fill(struct mo_gpu_system *s, moire_error *err) {
 int mo_cuda_open(const struct mo_gpu_config *config, struct mo_gpu_system **out, moire_error *err) {
     if (!config->env) return mo_fail(err, MOIRE_EINVAL, "a GPU system needs an environment");
     if (config->queue < 0 || config->queue > MO_CUDA_QUEUE_MOST || config->unit_sms < 0 ||
-        config->hang_ns < 0 || config->memory < 0 || config->mps_units < 0)
+        config->hang_ns < 0 || config->memory < 0)
         return mo_fail(err, MOIRE_EINVAL,
                        "a number of the GPU configuration is out of range (at most %d runs on a let)",
                        MO_CUDA_QUEUE_MOST);
@@ -239,8 +197,6 @@ const struct mo_gpu_ops *mo_gpu_plugin(void) {
         .counters = mo_cuda_counters,
         .let_open = mo_cuda_let_open,
         .let_close = mo_cuda_let_close,
-        .let_warm = mo_cuda_let_warm,
-        .let_queued = mo_cuda_let_queued,
         .let_probe = mo_cuda_let_probe,
         .program_load = mo_cuda_program_load,
         .program_unload = mo_cuda_program_unload,

@@ -138,12 +138,11 @@ int mo_cuda_program_ways(struct mo_gpu_loaded *program, struct mo_gpu_ways *out,
 static struct mo_cuda_target target_of(const struct mo_cuda_track *t) {
     const struct mo_cuda_context *c = t->context;
     const struct mo_gpu_info *info = &c->gpu->info;
-    const bool whole = c->units == info->units;
     return (struct mo_cuda_target){.context = c->context,
                                    .stream = t->stream,
                                    .marks = {t->tickets[0].marks[0], t->tickets[0].marks[1]},
                                    .place = (uint32_t)c->first << 16 | (uint32_t)c->units,
-                                   .sms = whole && info->exclusive ? info->sms : c->units * info->unit_sms};
+                                   .sms = c->units == info->units ? info->sms : c->units * info->unit_sms};
 }
 
 /* In the context aside, on its stream, which has the least priority.  The loading lock is held. */

@@ -35,7 +35,6 @@ struct mo_fake_config {
     int sms, least, align;
     int level;           /* of the driver, 1000 * major + 10 * minor */
     size_t memory;       /* bytes a GPU */
-    bool mps;            /* an MPS server runs */
     int64_t launch_ns;   /* of every kernel */
     int64_t block_ns;    /* of a block; as many run at a time as the context has SMs */
     int64_t copy_ns;     /* of every copy between host and device */

@@ -30,7 +30,6 @@ static void check_lost(struct cuda_case *c, struct mo_gpu_let *let, const char *
     if (!strstr(err.message, why)) fail_msg("'%s' does not say '%s'", err.message, why);
     assert_non_null(strstr(err.message, "a new process can use the GPU again"));
     assert_int_equal(c->ops->let_open(c->system, 0, 0, 5, 1, &other, NULL), MOIRE_EDEVICE);
-    assert_int_equal(c->ops->let_warm(c->system, 0, 0, 5, NULL), MOIRE_EDEVICE);
     assert_int_equal(c->ops->let_probe(let, sms, NULL), MOIRE_EDEVICE);
     assert_int_equal(c->ops->counters(c->system, 0, &n, NULL), MOIRE_EDEVICE);
     assert_int_equal(submit(let, &run, NULL), MOIRE_EDEVICE);

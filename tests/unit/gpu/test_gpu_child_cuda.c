@@ -245,7 +245,6 @@ static void lets_share_no_sm(void **state) {
     struct mo_gpu_let *let;
     uint64_t a[MO_GPU_SM_WORDS], b[MO_GPU_SM_WORDS];
     begin(&r, &c);
-    assert_int_equal(c.ops->let_warm(c.system, 0, 2, 3, NULL), MOIRE_OK);
     assert_int_equal(c.ops->let_open(c.system, 0, 2, 3, 0, &let, NULL), MOIRE_OK);
     assert_int_equal(c.ops->let_probe(r.let, a, NULL), MOIRE_OK);
     assert_int_equal(c.ops->let_probe(let, b, NULL), MOIRE_OK);

@@ -246,8 +246,7 @@ static int describe(struct mo_gpu_system *s, int gpu, struct mo_gpu_info *out, m
                                 .unit_sms = 8,
                                 .memory_total = INT64_C(1) << 34,
                                 .memory_free = INT64_C(1) << 34,
-                                .l2_bytes = TOY_L2,
-                                .exclusive = true};
+                                .l2_bytes = TOY_L2};
     return MOIRE_OK;
 }
 

@@ -57,14 +57,13 @@ static json_t *describe(const struct mo_gpu_device *d, int gpu, struct probe *p,
     if (!code && p->asked) code = probe_units(d, gpu, info.units, p, err);
     if (code) return NULL;
     (void)d->ops->counters(d->system, gpu, &c, &ignored);
-    json_t *row = json_pack(
-        "{s:s, s:i, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:b, s:f, s:f, s:f, s:s, s:s, s:i, s:f}", "device",
-        d->ops->name, "gpu", gpu, "name", info.name, "mechanism",
-        info.mechanism == MO_GPU_GREEN ? "green contexts" : "MPS", "sms", info.sms, "units", info.units,
-        "unit_sms", info.unit_sms, "least_sms", info.least_sms, "align_sms", info.align_sms, "disjoint",
-        (int)info.exclusive, "memory_gib", (double)info.memory_total / gib, "memory_free_gib",
-        (double)info.memory_free / gib, "l2_mib", (double)info.l2_bytes / 1048576, "bus", info.bus,
-        "counters_missing", c.missing, "copy_engines", info.copy_engines, "power_w", c.power_w);
+    json_t *row =
+        json_pack("{s:s, s:i, s:s, s:i, s:i, s:i, s:i, s:i, s:f, s:f, s:f, s:s, s:s, s:i, s:f}", "device",
+                  d->ops->name, "gpu", gpu, "name", info.name, "sms", info.sms, "units", info.units,
+                  "unit_sms", info.unit_sms, "least_sms", info.least_sms, "align_sms", info.align_sms,
+                  "memory_gib", (double)info.memory_total / gib, "memory_free_gib",
+                  (double)info.memory_free / gib, "l2_mib", (double)info.l2_bytes / 1048576, "bus", info.bus,
+                  "counters_missing", c.missing, "copy_engines", info.copy_engines, "power_w", c.power_w);
     json_object_set_new(row, "driver", json_sprintf("%d.%d", info.driver / 1000, info.driver % 1000 / 10));
     json_object_set_new(row, "compute", json_sprintf("%d.%d", info.major, info.minor));
     json_t *seen = json_array();
@@ -79,12 +78,10 @@ static json_t *describe(const struct mo_gpu_device *d, int gpu, struct probe *p,
 }
 
 static void print(const json_t *row) {
-    printf("%s %d: %s, %.0f SMs in %.0f units of %.0f by %s%s, %.1f of %.1f GiB free, compute %s, driver %s, "
+    printf("%s %d: %s, %.0f SMs in %.0f units of %.0f, %.1f of %.1f GiB free, compute %s, driver %s, "
            "%.0f copy engines\n",
            mo_json_text(row, "device"), (int)mo_json_number(row, "gpu"), mo_json_text(row, "name"),
            mo_json_number(row, "sms"), mo_json_number(row, "units"), mo_json_number(row, "unit_sms"),
-           mo_json_text(row, "mechanism"),
-           json_is_true(json_object_get(row, "disjoint")) ? "" : " (lets may share SMs)",
            mo_json_number(row, "memory_free_gib"), mo_json_number(row, "memory_gib"),
            mo_json_text(row, "compute"), mo_json_text(row, "driver"), mo_json_number(row, "copy_engines"));
     const char *missing = mo_json_text(row, "counters_missing");

@@ -45,7 +45,6 @@ static const struct {
     {2, "CUDA_ERROR_OUT_OF_MEMORY", "out of memory"},
     {100, "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected"},
     {201, "CUDA_ERROR_INVALID_CONTEXT", "invalid device context"},
-    {224, "CUDA_ERROR_UNSUPPORTED_EXEC_AFFINITY", "the provided execution affinity is not supported"},
     {600, "CUDA_ERROR_NOT_READY", "device not ready"},
     {700, "CUDA_ERROR_ILLEGAL_ADDRESS", "an illegal memory access was encountered"},
     {719, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
@@ -118,9 +117,11 @@ unsigned cuDeviceGetAttribute(int *out, unsigned attribute, mo_cu_device d) {
     static const struct {
         unsigned attribute;
         int value;
-    } values[] = {{MO_CU_ATTR_MAX_SHARED, 232448}, {MO_CU_ATTR_CLOCK_KHZ, 1980000},
-                  {MO_CU_ATTR_L2_BYTES, 62914560}, {MO_CU_ATTR_COPY_ENGINES, 3},
-                  {MO_CU_ATTR_MAJOR, 9},           {MO_CU_ATTR_MINOR, 0}};
+    } values[] = {{MO_CU_ATTR_CLOCK_KHZ, 1980000},
+                  {MO_CU_ATTR_L2_BYTES, 62914560},
+                  {MO_CU_ATTR_COPY_ENGINES, 3},
+                  {MO_CU_ATTR_MAJOR, 9},
+                  {MO_CU_ATTR_MINOR, 0}};
     const unsigned r = enter("cuDeviceGetAttribute", gpu_of(d));
     if (r) return r;
     if (!gpu_of(d)) return leave(INVALID_DEVICE);
@@ -134,13 +135,6 @@ unsigned cuDeviceGetAttribute(int *out, unsigned attribute, mo_cu_device d) {
             return leave(OK);
         }
     return leave(INVALID_VALUE);
-}
-
-unsigned cuDeviceGetExecAffinitySupport(int *out, unsigned type, mo_cu_device d) {
-    const unsigned r = enter("cuDeviceGetExecAffinitySupport", gpu_of(d));
-    if (r) return r;
-    *out = fake.config.mps;
-    return leave(type == MO_CU_AFFINITY_SM_COUNT ? OK : INVALID_VALUE);
 }
 
 /* --- SMs ------------------------------------------------------------------------------------------------ */
@@ -265,39 +259,6 @@ static unsigned make_current(struct CUctx_st *c) {
     c->current++;
     mine.stack[mine.depth++] = c;
     return OK;
-}
-
-/* Under MPS: the first SMs of the device, which other contexts may have too. */
-unsigned cuCtxCreate_v4(mo_cu_context *out, struct CUctxCreateParams_st *params, unsigned flags,
-                        mo_cu_device d) {
-    const unsigned r = enter("cuCtxCreate_v4", gpu_of(d));
-    if (r) return r;
-    const struct mo_cu_context_params *p = (const void *)params;
-    if (!gpu_of(d) || flags || !p || p->n_affinity != 1) return leave(INVALID_VALUE);
-    if (!fake.config.mps) return leave(UNSUPPORTED_AFFINITY);
-    struct CUctx_st *c = make(sizeof *c);
-    c->gpu = gpu_of(d);
-    c->n_sms = (int)p->affinity->sms;
-    add_sms(&c->sms, 0, c->n_sms);
-    c->next = fake.contexts;
-    fake.contexts = c;
-    fake.counts.contexts++;
-    *out = c;
-    return leave(make_current(c));
-}
-
-unsigned cuCtxDestroy_v2(mo_cu_context c) {
-    const unsigned r = enter("cuCtxDestroy_v2", c->gpu);
-    if (r) return r;
-    if (c->gpu->hung) mistake("end of a context whose GPU hangs: it would wait for ever");
-    for (struct CUctx_st **at = &fake.contexts; *at; at = &(*at)->next)
-        if (*at == c) {
-            *at = c->next;
-            free(c);
-            fake.counts.contexts--;
-            return leave(OK);
-        }
-    return leave(INVALID_CONTEXT);
 }
 
 unsigned cuCtxPushCurrent_v2(mo_cu_context c) {

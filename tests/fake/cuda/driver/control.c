@@ -96,7 +96,6 @@ static void free_objects(void) {
         fake.greens = gone->context.next ? gone->context.next->green : NULL;
         free(gone);
     }
-    free_list(&fake.contexts);
     free_list(&fake.descs);
     free_list(&fake.events);
     free_list(&fake.graphs);

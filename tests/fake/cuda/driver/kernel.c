@@ -96,12 +96,6 @@ unsigned cuLibraryGetKernel(mo_cu_kernel *out, mo_cu_library l, const char *name
     return leave(OK);
 }
 
-unsigned cuKernelSetAttribute(unsigned attribute, int value, mo_cu_kernel k, mo_cu_device d) {
-    const unsigned r = enter("cuKernelSetAttribute", gpu_of(d));
-    if (r) return r;
-    return leave(k && attribute == MO_CU_FUNC_MAX_DYNAMIC_SHARED && value >= 0 ? OK : INVALID_VALUE);
-}
-
 /* --- launches ------------------------------------------------------------------------------------------- */
 
 int64_t kernel_ns(const struct CUctx_st *c, const unsigned grid[3]) {

@@ -20,7 +20,6 @@ enum {
     INVALID_DEVICE = 101,
     INVALID_CONTEXT = 201,
     INVALID_PTX = 218,
-    UNSUPPORTED_AFFINITY = 224,
     INVALID_HANDLE = 400,
     NOT_FOUND = 500,
     NOT_READY = 600,
@@ -40,7 +39,7 @@ struct sms {
 struct CUctx_st {
     struct CUctx_st *next;
     struct gpu *gpu;
-    struct CUgreenCtx_st *green; /* NULL: primary or made with affinity */
+    struct CUgreenCtx_st *green; /* NULL: primary */
     struct sms sms;
     int n_sms, current; /* threads that have it current */
 };
@@ -171,7 +170,6 @@ struct fake {
     pthread_cond_t free_sms, idle;
     struct mo_fake_config config;
     struct gpu gpus[MO_FAKE_GPUS];
-    struct CUctx_st *contexts; /* with affinity */
     struct CUgreenCtx_st *greens;
     struct CUdevResourceDesc_st *descs;
     struct CUstream_st *streams;

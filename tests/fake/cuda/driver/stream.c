@@ -262,13 +262,6 @@ unsigned cuStreamQuery(mo_cu_stream s) {
 }
 
 /* Waits for events of streams are not modelled across streams: the plugin has one stream a let. */
-unsigned cuStreamWaitEvent(mo_cu_stream s, mo_cu_event e, unsigned flags) {
-    const unsigned r = enter("cuStreamWaitEvent", s->context->gpu);
-    if (r) return r;
-    if (flags || !e) return leave(INVALID_VALUE);
-    return leave(e->asked == e->reached ? OK : CAPTURE_UNSUPPORTED);
-}
-
 unsigned cuEventCreate(mo_cu_event *out, unsigned flags) {
     const unsigned r = enter("cuEventCreate", current_gpu());
     if (r) return r;

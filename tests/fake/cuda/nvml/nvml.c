@@ -17,7 +17,6 @@ ENTRY unsigned nvmlDeviceGetHandleByPciBusId_v2(const char *bus, void **out);
 ENTRY unsigned nvmlDeviceGetPowerUsage(void *d, unsigned *milliwatt);
 ENTRY unsigned nvmlDeviceGetTotalEnergyConsumption(void *d, unsigned long long *millijoule);
 ENTRY unsigned nvmlDeviceGetUtilizationRates(void *d, struct utilisation *out);
-ENTRY unsigned nvmlDeviceGetClockInfo(void *d, unsigned kind, unsigned *mhz);
 ENTRY unsigned nvmlDeviceGetTemperature(void *d, unsigned sensor, unsigned *celsius);
 
 /* By whether they count energy. */
@@ -49,10 +48,6 @@ unsigned nvmlDeviceGetTotalEnergyConsumption(void *d, unsigned long long *millij
 }
 unsigned nvmlDeviceGetUtilizationRates(void *d, struct utilisation *out) {
     *out = (struct utilisation){.gpu = 75, .memory = 40};
-    return d ? OK : INVALID_ARGUMENT;
-}
-unsigned nvmlDeviceGetClockInfo(void *d, unsigned kind, unsigned *mhz) {
-    *mhz = kind == 2 ? 3201 : 1980;
     return d ? OK : INVALID_ARGUMENT;
 }
 unsigned nvmlDeviceGetTemperature(void *d, unsigned sensor, unsigned *celsius) {
