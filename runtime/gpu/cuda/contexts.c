@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * contexts.c - the one split of a GPU's SMs, contexts of consecutive groups, tracks on them. */
 #include "runtime/gpu/cuda/cuda.h"
+#include "runtime/gpu/cuda/exec.h"
 
 /* Groups that a split into groups of at least `least` SMs would have; 0 on failure. */
 static unsigned groups_of(const struct mo_cuda_driver *cu, const struct mo_cu_resource *all, unsigned least,
@@ -48,12 +49,14 @@ int mo_cuda_split(struct mo_cuda_gpu *gpu, moire_error *err) {
     return MOIRE_OK;
 }
 
-static struct mo_cuda_context *find(struct mo_cuda_gpu *gpu, int first, int units, bool aside) {
+/* That of the pool, for one let more; NULL: it is not there. */
+static struct mo_cuda_context *find(struct mo_cuda_gpu *gpu, int first, int units) {
     const struct mo_sys *sys = gpu->system->env->sys;
     mo_lock_take(sys, &gpu->system->lock);
     struct mo_cuda_context *c = gpu->contexts;
-    while (c && !(c->first == first && c->units == units && c->aside == aside))
+    while (c && !(c->first == first && c->units == units))
         c = c->next;
+    if (c) c->users++;
     mo_lock_drop(sys, &gpu->system->lock);
     return c;
 }
@@ -75,39 +78,62 @@ static int make_green(struct mo_cuda_gpu *gpu, struct mo_cuda_context *c, moire_
     return mo_cuda_fail(gpu, r, err, "use the green context of a let");
 }
 
-static int make_context(struct mo_cuda_gpu *gpu, int first, int units, bool aside,
-                        struct mo_cuda_context **out, moire_error *err) {
+static int make_context(struct mo_cuda_gpu *gpu, int first, int units, struct mo_cuda_context **out,
+                        moire_error *err) {
     const struct mo_env *env = gpu->system->env;
     struct mo_cuda_context *c = mo_alloc(env, sizeof *c);
     if (!c) return mo_fail(err, MOIRE_ENOMEM, "GPU %d: no host memory for a let", gpu->index);
     c->gpu = gpu;
     c->first = first;
     c->units = units;
-    c->aside = aside;
+    c->users = 1;
     int rc = mo_cuda_alive(gpu, err);
     if (!rc) rc = make_green(gpu, c, err);
     if (rc) {
         mo_free(env, c);
         return rc;
     }
-    mo_lock_take(env->sys, &gpu->system->lock);
-    c->next = gpu->contexts;
-    gpu->contexts = c;
-    mo_lock_drop(env->sys, &gpu->system->lock);
     *out = c;
     return MOIRE_OK;
 }
 
-int mo_cuda_context_get(struct mo_cuda_gpu *gpu, int first, int units, bool aside,
-                        struct mo_cuda_context **out, moire_error *err) {
+/* A new one, put into the pool. */
+static int add_context(struct mo_cuda_gpu *gpu, int first, int units, struct mo_cuda_context **out,
+                       moire_error *err) {
+    const struct mo_sys *sys = gpu->system->env->sys;
+    const int rc = make_context(gpu, first, units, out, err);
+    if (rc) return rc;
+    mo_lock_take(sys, &gpu->system->lock);
+    (*out)->next = gpu->contexts;
+    gpu->contexts = *out;
+    mo_lock_drop(sys, &gpu->system->lock);
+    return MOIRE_OK;
+}
+
+int mo_cuda_context_get(struct mo_cuda_gpu *gpu, int first, int units, struct mo_cuda_context **out,
+                        moire_error *err) {
     const struct mo_sys *sys = gpu->system->env->sys;
     if (first < 0 || units < 1 || first + units > gpu->info.units)
         return mo_fail(err, MOIRE_EINVAL, "GPU %d has units 0 to %d; a let of %d from %d on does not exist",
                        gpu->index, gpu->info.units - 1, units, first);
     mo_lock_take(sys, &gpu->making);
     int rc = MOIRE_OK;
-    if (!(*out = find(gpu, first, units, aside))) rc = make_context(gpu, first, units, aside, out, err);
+    if (!(*out = find(gpu, first, units))) rc = add_context(gpu, first, units, out, err);
     mo_lock_drop(sys, &gpu->making);
+    return rc;
+}
+
+void mo_cuda_context_put(struct mo_cuda_context *c) {
+    struct mo_gpu_system *s = c->gpu->system;
+    mo_lock_take(s->env->sys, &s->lock);
+    c->users--;
+    c->left = ++c->gpu->closings;
+    mo_lock_drop(s->env->sys, &s->lock);
+}
+
+int mo_cuda_context_aside(struct mo_cuda_context *c, struct mo_cuda_context **out, moire_error *err) {
+    const int rc = c->aside ? MOIRE_OK : make_context(c->gpu, c->first, c->units, &c->aside, err);
+    *out = c->aside;
     return rc;
 }
 
@@ -179,7 +205,7 @@ void mo_cuda_track_give(struct mo_cuda_track *t) {
 }
 
 /* A lost GPU's objects stay: destroying them could wait for it. */
-static void free_context(struct mo_cuda_context *c) {
+static void free_one(struct mo_cuda_context *c) {
     struct mo_cuda_gpu *gpu = c->gpu;
     const struct mo_cuda_driver *cu = &gpu->system->cu;
     const bool usable = !mo_cuda_enter(gpu, c, NULL);
@@ -197,10 +223,52 @@ static void free_context(struct mo_cuda_context *c) {
     mo_free(gpu->system->env, c);
 }
 
+static void free_context(struct mo_cuda_context *c) {
+    if (c->aside) free_one(c->aside);
+    free_one(c);
+}
+
 void mo_cuda_contexts_free(struct mo_cuda_gpu *gpu) {
     while (gpu->contexts) {
         struct mo_cuda_context *c = gpu->contexts;
         gpu->contexts = c->next;
+        free_context(c);
+    }
+}
+
+/* No let is of it, and the watcher is done with what was queued there.  The system's lock is held. */
+static bool is_spare(const struct mo_cuda_context *c) {
+    for (const struct mo_cuda_track *t = c->tracks; t; t = t->next)
+        if (t->busy) return false;
+    return c->users == 0;
+}
+
+/* Out of the pool: of more than MO_CUDA_SPARE spare contexts the one that was left first; NULL: there are not
+ * so many. */
+static struct mo_cuda_context *take_spare(struct mo_cuda_gpu *gpu) {
+    const struct mo_sys *sys = gpu->system->env->sys;
+    struct mo_cuda_context **oldest = NULL, *c = NULL;
+    int spare = 0;
+    mo_lock_take(sys, &gpu->system->lock);
+    for (struct mo_cuda_context **at = &gpu->contexts; *at; at = &(*at)->next) {
+        if (!is_spare(*at)) continue;
+        if (!spare++ || (*at)->left < (*oldest)->left) oldest = at;
+    }
+    if (spare > MO_CUDA_SPARE) {
+        c = *oldest;
+        *oldest = c->next;
+    }
+    mo_lock_drop(sys, &gpu->system->lock);
+    return c;
+}
+
+void mo_cuda_contexts_trim(struct mo_cuda_gpu *gpu) {
+    struct mo_cuda_context *c;
+    while (!mo_cuda_alive(gpu, NULL) && (c = take_spare(gpu))) {
+        if (gpu->exec && !mo_cuda_enter(gpu, NULL, NULL)) {
+            mo_cuda_exec_forget(gpu->exec, mo_cuda_place(c));
+            mo_cuda_leave(gpu, NULL);
+        }
         free_context(c);
     }
 }

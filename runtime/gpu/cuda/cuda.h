@@ -3,10 +3,11 @@
  *
  * A *system* holds the driver, its GPUs, one completion thread and one lock.  A *gpu* holds the groups of SMs
  * of ONE split (groups of separate splits overlap) and a pool of *contexts*: a context is a run of
- * consecutive groups as one green context, made once and kept until close, so that pointers to it are good
- * keys (graphs keep the context in which they were captured).  A *track* is a stream of a context, at one
- * priority, and the events of the runs queued on it; a let is a track in use.  Closing a let gives its track
- * back, so that opening one of a size that was there before takes no call of the driver.
+ * consecutive groups as one green context.  A *track* is a stream of a context, at one priority, and the
+ * events of the runs queued on it; a let is a track in use.  Closing a let gives its track back, so that
+ * opening one of units that were a let not long ago takes no call of the driver: the pool keeps
+ * MO_CUDA_SPARE contexts that no let uses, those left last.  The others go, and with them the graphs that
+ * were captured there.
  *
  * Locks: system->lock guards lists, queues and flags, and is never held across a call of the driver.  A green
  * context may be used by one thread at a time: context->lock is held while it is current.  Programs are
@@ -30,6 +31,7 @@
 
 enum {
     MO_CUDA_QUEUE_MOST = 16, /* runs queued on one let */
+    MO_CUDA_SPARE = 8,       /* contexts of a GPU that are kept though no let uses them */
     MO_CUDA_MARKS = 4        /* events of a run: begin, copied in, computed, copied out */
 };
 
@@ -64,7 +66,9 @@ struct mo_cuda_context {
     struct mo_cuda_context *next;
     struct mo_cuda_gpu *gpu;
     int first, units;
-    bool aside; /* programs are prepared in it, and no let is of it */
+    struct mo_cuda_context *aside; /* over the same groups, programs are prepared in it; NULL: none was */
+    int users;                     /* lets, open or being opened */
+    uint64_t left;                 /* the GPU's count when its last let was closed */
     mo_cu_green green;
     mo_cu_context context;
     struct mo_lock lock; /* held while `context` is current on a thread, except the GPU's main one */
@@ -80,6 +84,7 @@ struct mo_cuda_gpu {
     int priorities[MO_GPU_PRIORITIES];
     struct mo_cu_resource all, groups[MO_GPU_UNITS]; /* before the split; by unit */
     struct mo_cuda_context *contexts;
+    uint64_t closings;      /* of lets */
     struct mo_lock making;  /* one context is made at a time */
     struct mo_lock loading; /* one program is loaded, prepared or unloaded at a time */
     mo_cu_library probe;
@@ -137,10 +142,19 @@ void mo_cuda_staging_forget(struct mo_gpu_system *s, void *at);
 /* contexts.c */
 int mo_cuda_split(struct mo_cuda_gpu *gpu, moire_error *err);
 void mo_cuda_contexts_free(struct mo_cuda_gpu *gpu);
-/* The context of units [first, first + units) from the pool, that of lets or the one aside, made when it is
- * not there. */
-int mo_cuda_context_get(struct mo_cuda_gpu *gpu, int first, int units, bool aside,
-                        struct mo_cuda_context **out, moire_error *err);
+/* The context of units [first, first + units) for one let more, made when it is not in the pool; put(): for
+ * one less, and it may go. */
+int mo_cuda_context_get(struct mo_cuda_gpu *gpu, int first, int units, struct mo_cuda_context **out,
+                        moire_error *err);
+void mo_cuda_context_put(struct mo_cuda_context *context);
+/* Its context aside, made when there is none.  The loading lock is held. */
+int mo_cuda_context_aside(struct mo_cuda_context *context, struct mo_cuda_context **out, moire_error *err);
+/* Ends spare contexts beyond MO_CUDA_SPARE.  The loading lock is held. */
+void mo_cuda_contexts_trim(struct mo_cuda_gpu *gpu);
+/* The name of a context's groups for exec.h. */
+static inline uint32_t mo_cuda_place(const struct mo_cuda_context *c) {
+    return (uint32_t)c->first << 16 | (uint32_t)c->units;
+}
 /* A free track of a context at a priority, made when there is none; it is free again once it is given back
  * and its queue is empty. */
 int mo_cuda_track_take(struct mo_cuda_context *context, int priority, struct mo_cuda_track **out,

@@ -141,7 +141,7 @@ static struct mo_cuda_target target_of(const struct mo_cuda_track *t) {
     return (struct mo_cuda_target){.context = c->context,
                                    .stream = t->stream,
                                    .marks = {t->tickets[0].marks[0], t->tickets[0].marks[1]},
-                                   .place = (uint32_t)c->first << 16 | (uint32_t)c->units,
+                                   .place = mo_cuda_place(c),
                                    .sms = c->units == info->units ? info->sms : c->units * info->unit_sms};
 }
 
@@ -167,15 +167,16 @@ static int prepare_aside(struct mo_gpu_loaded *p, struct mo_cuda_context *aside,
  * the graphs that are captured there run on the same SMs.  `run` NULL: all instances. */
 static int prepare(struct mo_gpu_loaded *p, struct mo_gpu_let *let, const struct mo_gpu_run *run,
                    moire_error *err) {
-    const struct mo_cuda_context *c = let->track->context;
+    struct mo_cuda_context *c = let->track->context;
     const struct mo_sys *sys = p->gpu->system->env->sys;
     struct mo_cuda_context *aside;
     moire_error unasked;
     if (!err) err = &unasked;
     if (c->gpu != p->gpu) return mo_fail(err, MOIRE_EINVAL, "let and program are on different GPUs");
     mo_lock_take(sys, &p->gpu->loading);
+    mo_cuda_contexts_trim(p->gpu);
     int rc = mo_cuda_alive(p->gpu, err);
-    if (!rc) rc = mo_cuda_context_get(p->gpu, c->first, c->units, true, &aside, err);
+    if (!rc) rc = mo_cuda_context_aside(c, &aside, err);
     if (!rc) rc = prepare_aside(p, aside, run, err);
     mo_lock_drop(sys, &p->gpu->loading);
     return rc;

@@ -130,6 +130,48 @@ static void lets_come_from_the_pool(void **state) {
     cuda_case_end(&c);
 }
 
+static int greens(struct cuda_case *c) {
+    struct mo_fake_counts counts;
+    c->fake->counts(&counts);
+    return counts.green;
+}
+
+/* Every run of units becomes a let once, beside two that stay open: there are never more contexts than those
+ * of open lets and the spare ones, which are those left last. */
+static void contexts_are_as_many_as_lets_in_use(void **state) {
+    (void)state;
+    struct cuda_case c;
+    struct mo_gpu_let *stays[2], *let;
+    int most = 0, made = 0;
+    cuda_case_begin(&c, &(struct mo_fake_config){0});
+    cuda_case_open(&c, mo_gpu_plugin(), &(struct mo_gpu_config){0});
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(c.ops->let_open(c.system, 0, i, 1, 1, &stays[i], NULL), MOIRE_OK);
+    const struct mo_cuda_context *kept[] = {stays[0]->track->context, stays[1]->track->context};
+    for (int first = 0; first < 16; first++)
+        for (int units = 1; first + units <= 16; units++, made++) {
+            assert_int_equal(c.ops->let_open(c.system, 0, first, units, 1, &let, NULL), MOIRE_OK);
+            if (greens(&c) > most) most = greens(&c);
+            c.ops->let_close(let);
+        }
+    assert_int_equal(made, 136);
+    assert_int_equal(most, 2 + 1 + MO_CUDA_SPARE);
+    for (int i = 0; i < 2; i++) {
+        assert_ptr_equal(stays[i]->track->context, kept[i]);
+        assert_int_equal(stays[i]->track->context->first, i);
+    }
+    c.fake->fail_call("cuGreenCtxCreate", 0, 0, 2);
+    for (int first = 15; first > 15 - 3; first--) /* of the last ones */
+        for (int units = 1; first + units <= 16; units++) {
+            assert_int_equal(c.ops->let_open(c.system, 0, first, units, 1, &let, NULL), MOIRE_OK);
+            c.ops->let_close(let);
+        }
+    assert_int_equal(c.ops->let_open(c.system, 0, 0, 16, 1, &let, NULL), MOIRE_ENOMEM); /* long gone */
+    for (int i = 0; i < 2; i++)
+        c.ops->let_close(stays[i]);
+    cuda_case_end(&c);
+}
+
 /* A closed let's track is nobody's before its work has ended. */
 static void a_closed_let_finishes_its_work(void **state) {
     (void)state;
@@ -191,6 +233,7 @@ int main(void) {
         cmocka_unit_test(lets_of_disjoint_units_have_disjoint_sms),
         cmocka_unit_test(ranges_that_are_not_there),
         cmocka_unit_test(lets_come_from_the_pool),
+        cmocka_unit_test(contexts_are_as_many_as_lets_in_use),
         cmocka_unit_test(a_closed_let_finishes_its_work),
         cmocka_unit_test(a_new_size_does_not_pause_the_others),
     };

@@ -225,6 +225,38 @@ static void libraries_work_on_lets(void **state) {
     end(&r);
 }
 
+static int greens(const struct rig *r) {
+    struct mo_fake_counts counts;
+    r->c.fake->counts(&counts);
+    return counts.green;
+}
+
+/* A program is prepared and run on more lets than contexts are kept; on the first of them, whose contexts and
+ * graphs are gone by then, it has the same answer again. */
+static void graphs_go_with_their_context(void **state) {
+    (void)state;
+    enum { LETS_OF_ONE = MO_CUDA_SPARE + 4 };
+    struct rig r;
+    struct job j;
+    begin(&r, &(struct mo_gpu_config){0});
+    load(&r);
+    make_job(&r, &j, 0, false);
+    for (int turn = 0, n = 0; turn < 2; turn++)
+        for (int i = 0; i < LETS_OF_ONE; i++) {
+            struct mo_gpu_let *let = open_let(&r, i, 1);
+            assert_int_equal(r.c.ops->prepare(r.loaded, let, NULL), MOIRE_OK);
+            assert_true(greens(&r) <= 2 * (1 + MO_CUDA_SPARE));
+            memset(j.outputs[0], 0, r.out_bytes);
+            start(&j, let, 0, 0, r.program->n_segments, BATCH);
+            wait_for(&j, ++n);
+            check(&j, BATCH);
+            r.c.ops->let_close(let);
+        }
+    assert_true(greens(&r) > 2 * MO_CUDA_SPARE - 2);
+    free_job(&j);
+    end(&r);
+}
+
 struct preparing {
     struct rig *r;
     struct mo_gpu_let *let;
@@ -460,6 +492,7 @@ static void preparing_ends_when_the_gpu_is_lost(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(preparing_leaves_the_let_alone),
+        cmocka_unit_test(graphs_go_with_their_context),
         cmocka_unit_test(queries_come_from_anywhere),
         cmocka_unit_test(libraries_work_on_lets),
         cmocka_unit_test(segments_go_from_let_to_let),

@@ -310,6 +310,10 @@ unsigned cuGreenCtxDestroy(mo_cu_green g) {
     if (g->context.gpu->hung) mistake("end of a green context whose GPU hangs: it would wait for ever");
     for (struct CUstream_st *s = fake.streams; s; s = s->next)
         if (s->context == &g->context) mistake("a green context ended before its streams");
+    for (struct CUgraphExec_st *e = fake.graph_execs; e; e = e->next)
+        for (const struct item *node = e->first; node; node = node->next)
+            if (node->context == &g->context)
+                mistake("a green context ended before a graph that was captured there");
     struct CUgreenCtx_st *after = g->context.next ? g->context.next->green : NULL;
     if (fake.greens == g)
         fake.greens = after;
