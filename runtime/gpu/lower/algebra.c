@@ -148,11 +148,11 @@ void mo_lower_det(struct mo_lower *l) {
     mo_each_arg(&e, &work, true);
     mo_each_arg(&e, &from, false);
     const int out = mo_each_arg(&e, &to, true);
-    mo_gpu_printf(&e.body, "    const int n = %lld;\n    double *m = a0 + (long long)o0 * n * n;\n",
-                  (long long)n);
-    mo_gpu_printf(&e.body, "    for (int r = 0; r < n; r++) for (int c = 0; c < n; c++) m[r * n + c] = ");
-    mo_each_value(&e, 1, (const char *const[]){"o0", "r", "c"});
-    mo_gpu_printf(&e.body, ";\n    double det = 1;\n"
+    mo_each_text(&e,
+                 "    const int n = %lld;\n    double *m = a0 + (long long)o0 * n * n;\n"
+                 "    for (int r = 0; r < n; r++) for (int c = 0; c < n; c++) m[r * n + c] = @1(o0, r, c);\n",
+                 (long long)n);
+    mo_gpu_printf(&e.body, "    double det = 1;\n"
                            "    for (int c = 0; c < n; c++) {\n"
                            "        int pivot = c;\n"
                            "        for (int r = c + 1; r < n; r++)\n"

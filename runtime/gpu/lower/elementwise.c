@@ -219,10 +219,8 @@ void mo_lower_clip(struct mo_lower *l) {
     static const char *const old[] = {NULL, "min", "max"};
     struct mo_gpu_view x = mo_lower_in(l, 0), bound;
     struct mo_elementwise p;
-    int order[MO_VIEW_RANK];
     if (l->rc) return;
-    mo_gpu_order_of(&x, order);
-    mo_elementwise_init(l, &p, mo_lower_out(l, 0, order));
+    mo_elementwise_init(l, &p, mo_lower_out_like(l, 0, &x));
     mo_elementwise_in(&p, &x);
     mo_gpu_printf(&p.body, "    r = x0;\n");
     for (int i = 1; i < 3; i++) {
@@ -249,21 +247,15 @@ void mo_lower_clip(struct mo_lower *l) {
 void mo_lower_batch_norm(struct mo_lower *l) {
     struct mo_elementwise p;
     struct mo_gpu_view x = mo_lower_in(l, 0);
-    int order[MO_VIEW_RANK];
     bool old = l->node->opset < 7 && !mo_attr_int(l->node, "is_test", 0);
     if (old || mo_attr_int(l->node, "training_mode", 0) || l->node->n_out > 1)
         mo_lower_fail(l, MOIRE_EUNSUPPORTED, "training mode is not supported on a GPU");
     if (l->rc) return;
-    mo_gpu_order_of(&x, order);
-    mo_elementwise_init(l, &p, mo_lower_out(l, 0, order));
+    mo_elementwise_init(l, &p, mo_lower_out_like(l, 0, &x));
     mo_elementwise_in(&p, &x);
     for (int i = 1; i < 5; i++) {
-        struct mo_gpu_view v = mo_lower_in(l, i); /* [C] as [C,1,...] */
-        for (int k = 1; k < x.rank - 1 && !l->rc; k++) {
-            v.d[k] = 1;
-            v.stride[k] = 0;
-            v.rank = k + 1;
-        }
+        struct mo_gpu_view v = mo_lower_in(l, i);
+        if (!l->rc) v = mo_gpu_by_channel(v, x.rank);
         mo_elementwise_in(&p, &v);
     }
     mo_gpu_printf(&p.body, "    r = (x0 - x3) / sqrtf(x4 + ");
@@ -274,9 +266,7 @@ void mo_lower_batch_norm(struct mo_lower *l) {
 
 void mo_lower_cast(struct mo_lower *l) {
     struct mo_gpu_view x = mo_lower_in(l, 0);
-    int order[MO_VIEW_RANK];
     if (l->rc) return;
-    mo_gpu_order_of(&x, order);
-    struct mo_gpu_view y = mo_lower_out(l, 0, order);
+    struct mo_gpu_view y = mo_lower_out_like(l, 0, &x);
     mo_lower_copy(l, &x, &y);
 }

@@ -3,8 +3,10 @@
  * operators that are neither pointwise nor a library's, and seldom hot.
  *
  * The body sees the coordinates o0, o1, ... and the operands a0, a1, ...; it reads and writes them at any
- * coordinates (mo_each_value, mo_each_store).  Neighbouring threads have neighbouring elements. */
+ * coordinates (mo_each_text, mo_each_store).  Neighbouring threads have neighbouring elements. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include "runtime/gpu/lower/lower.h"
 
 enum { THREADS = 256 };
@@ -57,6 +59,92 @@ void mo_each_store(struct mo_each *e, int k, const char *const *at, const char *
 const char *mo_each_type(const struct mo_each *e, int k) {
     const char *type = mo_gpu_value_type(e->arg[k].dtype);
     return type ? type : "float";
+}
+
+/* Splits "i, j + (1), k)..." into coordinates, in place; where it ends.  Commas in brackets do not count. */
+static char *split(char *from, const char *at[MO_VIEW_RANK]) {
+    int depth = 0, n = 0;
+    at[n++] = from;
+    for (char *p = from;; p++) {
+        if (*p == '(') depth++;
+        if (*p == ')' && depth-- == 0) {
+            *p = 0;
+            return p + 1;
+        }
+        if (*p != ',' || depth || n == MO_VIEW_RANK) continue;
+        *p = 0;
+        at[n++] = p + 1;
+    }
+}
+
+/* The value of operand k at what follows: "(...)", "{axis:name}", or the thread's own coordinates. */
+static char *value_text(struct mo_each *e, int k, char *p) {
+    const char *at[MO_VIEW_RANK];
+    memcpy(at, mo_each_here, sizeof at);
+    if (*p == '(') {
+        p = split(p + 1, at);
+    } else if (*p == '{') {
+        char *name, *end = strchr(p, '}');
+        const long axis = strtol(p + 1, &name, 10);
+        at[axis] = name + 1;
+        *end = 0;
+        p = end + 1;
+    }
+    mo_each_value(e, k, at);
+    return p;
+}
+
+void mo_each_text(struct mo_each *e, const char *format, ...) {
+    struct mo_gpu_text text = {.env = e->body.env};
+    va_list args;
+    va_start(args, format);
+    mo_gpu_vprintf(&text, format, args);
+    va_end(args);
+    e->body.failed |= text.failed;
+    for (char *p = text.failed ? NULL : text.at; p && *p;) {
+        const size_t plain = strcspn(p, "@$");
+        mo_gpu_printf(&e->body, "%.*s", (int)plain, p);
+        p += plain;
+        if (!*p) break;
+        const bool value = *p == '@';
+        const int k = (int)strtol(p + 1, &p, 10);
+        if (value)
+            p = value_text(e, k, p);
+        else
+            mo_gpu_printf(&e->body, "%s", mo_each_type(e, k));
+    }
+    mo_gpu_text_free(&text);
+}
+
+void mo_each_declare(struct mo_each *e, const char *name, int k, const char *const *at) {
+    mo_gpu_printf(&e->body, "    const %s %s = ", mo_each_type(e, k), name);
+    mo_each_value(e, k, at);
+    mo_gpu_printf(&e->body, ";\n");
+}
+
+struct mo_gpu_view mo_lower_out_like(struct mo_lower *l, int k, const struct mo_gpu_view *x) {
+    int order[MO_VIEW_RANK];
+    if (l->rc) return (struct mo_gpu_view){.rank = -1};
+    mo_gpu_order_of(x, order);
+    return mo_lower_out(l, k, order);
+}
+
+bool mo_each_open(struct mo_lower *l, struct mo_each *e, int n_in, int like) {
+    struct mo_gpu_view in[MO_EACH_ARGS], y = {.rank = -1};
+    for (int k = 0; k < n_in; k++)
+        in[k] = mo_lower_in(l, k);
+    if (!l->rc) y = like < 0 ? mo_lower_out(l, 0, NULL) : mo_lower_out_like(l, 0, &in[like]);
+    if (l->rc) return false;
+    mo_each_init(l, e, &y);
+    for (int k = 0; k < n_in; k++)
+        mo_each_arg(e, &in[k], false);
+    e->out = mo_each_arg(e, &y, true);
+    return true;
+}
+
+void mo_each_close(struct mo_lower *l, struct mo_each *e, const char *value) {
+    mo_each_store(e, e->out, mo_each_here, value);
+    mo_each_done(l, e);
 }
 
 /* Coordinates out of the number of the thread, in the order of memory. */

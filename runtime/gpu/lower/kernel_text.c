@@ -25,16 +25,21 @@ static bool reserve(struct mo_gpu_text *t, size_t more) {
     return true;
 }
 
+void mo_gpu_vprintf(struct mo_gpu_text *t, const char *format, va_list args) {
+    va_list again;
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, format, again);
+    va_end(again);
+    if (t->failed || n < 0 || !reserve(t, (size_t)n + 1)) return;
+    vsnprintf(t->at + t->n, t->cap - t->n, format, args);
+    t->n += (size_t)n;
+}
+
 void mo_gpu_printf(struct mo_gpu_text *t, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(NULL, 0, format, args);
+    mo_gpu_vprintf(t, format, args);
     va_end(args);
-    if (t->failed || n < 0 || !reserve(t, (size_t)n + 1)) return;
-    va_start(args, format);
-    vsnprintf(t->at + t->n, t->cap - t->n, format, args);
-    va_end(args);
-    t->n += (size_t)n;
 }
 
 void mo_gpu_text_free(struct mo_gpu_text *t) {

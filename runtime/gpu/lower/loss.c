@@ -43,20 +43,21 @@ static void take(struct mo_lower *l, const struct mo_gpu_view *scores, const str
     mo_each_arg(&e, scores, false);
     mo_each_arg(&e, &label, false);
     const int out = mo_each_arg(&e, loss, true);
-    mo_gpu_printf(&e.body, "    long long label = ");
-    mo_each_value(&e, 1, mo_each_here);
-    mo_gpu_printf(&e.body, ";\n    const int counts = %s", ignore ? "label != " : "1");
-    if (ignore) mo_gpu_printf(&e.body, "%lldll", (long long)ignore->i);
-    mo_gpu_printf(&e.body, ";\n    label = label < 0 ? 0 : label >= %lld ? %lld : label;\n",
-                  (long long)scores->d[1], (long long)scores->d[1] - 1);
-    mo_gpu_printf(&e.body, "    const float w = !counts ? 0 : ");
-    if (of_class.rank >= 0)
-        mo_each_value(&e, mo_each_arg(&e, &of_class, false), (const char *const[]){"label"});
+    mo_each_text(&e, "    long long label = @1;\n");
+    if (ignore)
+        mo_each_text(&e, "    const int counts = label != %lldll;\n", (long long)ignore->i);
     else
-        mo_gpu_printf(&e.body, "1");
-    mo_gpu_printf(&e.body, ";\n    const float r = !counts ? 0 : -w * ");
+        mo_each_text(&e, "    const int counts = 1;\n");
+    mo_each_text(&e, "    label = label < 0 ? 0 : label >= %lld ? %lld : label;\n", (long long)scores->d[1],
+                 (long long)scores->d[1] - 1);
+    if (of_class.rank >= 0)
+        mo_each_text(&e, "    const float w = !counts ? 0 : @%d(label);\n",
+                     mo_each_arg(&e, &of_class, false));
+    else
+        mo_each_text(&e, "    const float w = counts;\n");
+    mo_each_text(&e, "    const float r = !counts ? 0 : -w * ");
     mo_each_value(&e, 0, at);
-    mo_gpu_printf(&e.body, ";\n");
+    mo_each_text(&e, ";\n");
     mo_each_store(&e, out, mo_each_here, "r");
     if (weight) mo_each_store(&e, mo_each_arg(&e, weight, true), mo_each_here, "w");
     mo_each_done(l, &e);

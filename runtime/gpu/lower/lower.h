@@ -8,6 +8,7 @@
  * Errors are sticky: after the first, every function does nothing and hands out empty views. */
 #ifndef MO_GPU_LOWER_H
 #define MO_GPU_LOWER_H
+#include <stdarg.h>
 #include "runtime/gpu/program.h"
 #include "runtime/ops/moire/fused.h"
 #include "runtime/ops/util.h"
@@ -66,6 +67,8 @@ struct mo_lower {
 
 /* --- kernel_text.c ------------------------------------------------------------------------------------- */
 void mo_gpu_printf(struct mo_gpu_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void mo_gpu_vprintf(struct mo_gpu_text *t, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
 void mo_gpu_text_free(struct mo_gpu_text *t);
 /* Type of an element in memory, and of a value in a register. */
 const char *mo_gpu_memory_type(moire_dtype dtype);
@@ -131,6 +134,8 @@ bool mo_gpu_lies_in(const struct mo_gpu_view *v, const int *order);
 /* The same elements seen under another shape; false when strides do not allow it. */
 bool mo_gpu_reshape(const struct mo_gpu_view *v, int rank, const int64_t *d, struct mo_gpu_view *out);
 struct mo_gpu_view mo_gpu_broadcast(const struct mo_gpu_view *v, int rank, const int64_t *d);
+/* A vector of channels, [C], as it broadcasts to [N,C,...]. */
+struct mo_gpu_view mo_gpu_by_channel(struct mo_gpu_view v, int rank);
 struct mo_gpu_view mo_gpu_permute(const struct mo_gpu_view *v, const int *perm);
 /* The part of `v` that begins at `start` and has `n` elements along `axis`, `step` apart. */
 struct mo_gpu_view mo_gpu_slice(const struct mo_gpu_view *v, int axis, int64_t start, int64_t n,
@@ -191,7 +196,7 @@ struct mo_each {
     struct mo_gpu_view over; /* a thread for each of its elements */
     int64_t blocks;          /* or so many blocks of `threads`, and the body tells who does what */
     int threads;
-    int n;
+    int n, out; /* out: the operand that is output 0 (mo_each_open) */
     struct mo_gpu_view arg[MO_EACH_ARGS];
     bool written[MO_EACH_ARGS];
     struct mo_gpu_text body; /* statements over coordinates o0, o1, ... */
@@ -201,6 +206,19 @@ extern const char *const mo_each_here[MO_VIEW_RANK]; /* "o0", "o1", ... */
 void mo_each_init(struct mo_lower *l, struct mo_each *e, const struct mo_gpu_view *over);
 /* Adds an operand, of any shape; its number. */
 int mo_each_arg(struct mo_each *e, const struct mo_gpu_view *v, bool written);
+/* Inputs 0 to n_in - 1 of the node as operands of these numbers, output 0 behind them, a thread an element of
+ * it; it lies like input `like`, or in its own order when that is negative.  False: an error. */
+bool mo_each_open(struct mo_lower *l, struct mo_each *e, int n_in, int like);
+/* Output 0 is `value` at the thread's coordinates; all is said. */
+void mo_each_close(struct mo_lower *l, struct mo_each *e, const char *value);
+/* A new output k that lies like that view. */
+struct mo_gpu_view mo_lower_out_like(struct mo_lower *l, int k, const struct mo_gpu_view *x);
+/* Appends to the body what printf() makes of it, in which "$1" is the type of a value of operand 1, "@1" the
+ * value at the thread's coordinates, "@1(i, j + 1)" at these, and "@1{2:j}" at the thread's but for axis 2,
+ * where it is j. */
+void mo_each_text(struct mo_each *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Appends "const T name = value;" of operand k at these coordinates. */
+void mo_each_declare(struct mo_each *e, const char *name, int k, const char *const *at);
 /* Type of a value of operand k. */
 const char *mo_each_type(const struct mo_each *e, int k);
 /* Appends to the body the value of operand k at these coordinates, or the statement that stores one there. */

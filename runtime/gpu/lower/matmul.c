@@ -28,24 +28,15 @@ static struct mo_gpu_view transposed(struct mo_gpu_view v) {
 /* Integers: a thread an element, sums that wrap. */
 static void integers(struct mo_lower *l, const struct mo_gpu_view *a, const struct mo_gpu_view *b,
                      const struct mo_gpu_view *y) {
-    const char *a_at[MO_VIEW_RANK], *b_at[MO_VIEW_RANK];
     struct mo_each e;
-    memcpy(a_at, mo_each_here, sizeof a_at);
-    memcpy(b_at, mo_each_here, sizeof b_at);
-    a_at[y->rank - 1] = b_at[y->rank - 2] = "c";
     mo_each_init(l, &e, y);
     mo_each_arg(&e, a, false);
     mo_each_arg(&e, b, false);
-    const int out = mo_each_arg(&e, y, true);
-    mo_gpu_printf(&e.body, "    %s s = 0;\n    for (int c = 0; c < %lld; c++) s += ", mo_each_type(&e, 0),
-                  (long long)a->d[a->rank - 1]);
-    mo_each_value(&e, 0, a_at);
-    mo_gpu_printf(&e.body, " * ");
-    mo_each_value(&e, 1, b_at);
-    mo_gpu_printf(&e.body, ";\n");
-    mo_each_store(&e, out, mo_each_here, "s");
+    e.out = mo_each_arg(&e, y, true);
+    mo_each_text(&e, "    $0 s = 0;\n    for (int c = 0; c < %lld; c++) s += @0{%d:c} * @1{%d:c};\n",
+                 (long long)a->d[a->rank - 1], y->rank - 1, y->rank - 2);
     e.flops = 2 * mo_gpu_count(y) * a->d[a->rank - 1];
-    mo_each_done(l, &e);
+    mo_each_close(l, &e, "s");
 }
 
 /* y += beta c, which broadcasts. */

@@ -3,20 +3,10 @@
 #include <string.h>
 #include "runtime/gpu/lower/lower.h"
 
-/* The inputs as operators see them, for mo_read_ints() and its like. */
-static struct mo_op_ctx context(struct mo_lower *l, struct mo_value in[8]) {
-    struct mo_op_ctx ctx = {.node = l->node, .env = l->env, .in = in, .err = l->err};
-    ctx.n_in = l->node->n_in < 8 ? l->node->n_in : 8;
-    for (int i = 0; i < ctx.n_in; i++)
-        in[i] = l->node->in[i] >= 0 ? mo_tensor_value(l->graph->tensors[l->node->in[i]])
-                                    : (struct mo_value){.dtype = MOIRE_NONE};
-    return ctx;
-}
-
 /* Numbers of a constant input, or of an attribute in older operators; -1: not given. */
 static int numbers(struct mo_lower *l, int input, const char *attribute, int64_t out[MOIRE_MAX_RANK * 2]) {
     struct mo_value in[8];
-    struct mo_op_ctx ctx = context(l, in);
+    struct mo_op_ctx ctx = mo_lower_ctx(l, in, 8);
     bool need = false;
     if (!mo_lower_has(l, input))
         return attribute ? mo_attr_ints(l->node, attribute, out, MOIRE_MAX_RANK * 2) : -1;
@@ -120,20 +110,19 @@ void mo_lower_pad(struct mo_lower *l) {
     int64_t pads[16], axes[16];
     struct mo_gpu_view x = mo_lower_in(l, 0), value;
     struct mo_each e;
-    int order[MO_VIEW_RANK];
     if (l->rc) return;
     int n = numbers(l, 1, mo_attr_find(l->node, "pads") ? "pads" : "paddings", pads),
         n_axes = numbers(l, 3, NULL, axes), each = n_axes >= 0 ? n_axes : x.rank;
     if (n != 2 * each)
         mo_lower_fail(l, MOIRE_EUNSUPPORTED, "only padding by known amounts is supported on a GPU");
     if (l->rc) return;
-    mo_gpu_order_of(&x, order);
-    const struct mo_gpu_view y = mo_lower_out(l, 0, order);
+    const struct mo_gpu_view y = mo_lower_out_like(l, 0, &x);
     mo_each_init(l, &e, &y);
     mo_each_arg(&e, &x, false);
     const bool given = *mode == 'c' && mo_lower_has(l, 2);
     if (given) value = mo_lower_in(l, 2);
-    const int filler = given ? mo_each_arg(&e, &value, false) : -1, out = mo_each_arg(&e, &y, true);
+    if (given) mo_each_arg(&e, &value, false);
+    e.out = mo_each_arg(&e, &y, true);
     memcpy(at, mo_each_here, sizeof at);
     mo_gpu_printf(&e.body, "    int inside = 1;\n");
     for (int i = 0; i < each && !l->rc; i++) {
@@ -142,17 +131,13 @@ void mo_lower_pad(struct mo_lower *l) {
         pad_axis(&e.body, axis, pads[i], x.d[axis], mode);
         at[axis] = names[axis];
     }
-    mo_gpu_printf(&e.body, "    %s r = ", mo_each_type(&e, 0));
+    mo_each_text(&e, "    $0 r = ");
     mo_each_value(&e, 0, at);
-    mo_gpu_printf(&e.body, ";\n    if (!inside) r = ");
-    if (given)
-        mo_each_value(&e, filler, (const char *const[]){"0"});
-    else
-        mo_gpu_literal(&e.body, mo_attr_float(l->node, "value", 0));
-    mo_gpu_printf(&e.body, ";\n");
-    mo_each_store(&e, out, mo_each_here, "r");
+    mo_each_text(&e, given ? ";\n    if (!inside) r = @1(0)" : ";\n    if (!inside) r = ");
+    if (!given) mo_gpu_literal(&e.body, mo_attr_float(l->node, "value", 0));
+    mo_each_text(&e, ";\n");
     e.flops = 0;
-    mo_each_done(l, &e);
+    mo_each_close(l, &e, "r");
 }
 
 void mo_lower_gather(struct mo_lower *l) {
@@ -222,11 +207,7 @@ void mo_lower_norm(struct mo_lower *l) {
         struct mo_gpu_view v;
         if (!mo_lower_has(l, i)) continue;
         v = mo_lower_in(l, i);
-        for (int k = 1; k < x.rank - 1 && instance; k++) {
-            v.d[k] = 1;
-            v.stride[k] = 0;
-            v.rank = k + 1;
-        }
+        if (instance) v = mo_gpu_by_channel(v, x.rank);
         *(i == 1 ? &row.scale : &row.shift) = mo_gpu_broadcast(&v, x.rank, x.d);
     }
     row.out = mo_lower_out(l, 0, NULL);
@@ -289,11 +270,10 @@ void mo_lower_mean_variance(struct mo_lower *l) {
 }
 
 void mo_lower_lp_norm(struct mo_lower *l) {
-    struct mo_gpu_view x = mo_lower_in(l, 0), sum, y;
+    struct mo_gpu_view x = mo_lower_in(l, 0), sum;
     struct mo_elementwise p;
     bool axes[MO_VIEW_RANK] = {false};
     int64_t d[MO_VIEW_RANK];
-    int order[MO_VIEW_RANK];
     if (l->rc) return;
     memcpy(d, x.d, sizeof d);
     const int axis = mo_lower_axis(l, -1, x.rank);
@@ -302,9 +282,7 @@ void mo_lower_lp_norm(struct mo_lower *l) {
     sum = mo_lower_new(l, MOIRE_F32, x.rank, d, NULL);
     if (l->rc) return;
     mo_lower_reduce(l, mo_attr_int(l->node, "p", 2) == 1 ? "ReduceL1" : "ReduceL2", &x, axes, &sum);
-    mo_gpu_order_of(&x, order);
-    y = mo_lower_out(l, 0, order);
-    mo_elementwise_init(l, &p, y);
+    mo_elementwise_init(l, &p, mo_lower_out_like(l, 0, &x));
     mo_elementwise_in(&p, &x);
     mo_elementwise_in(&p, &sum);
     mo_gpu_printf(&p.body, "    r = x1 > 0 ? x0 / x1 : 0;\n");

@@ -20,13 +20,10 @@ static int vector_of(struct mo_lower *l, struct mo_each *e, int input) {
 }
 
 static void declare(struct mo_each *e, const char *name, int k, const char *at) {
-    if (k < 0) {
-        mo_gpu_printf(&e->body, "    const long long %s = 0;\n", name);
-        return;
-    }
-    mo_gpu_printf(&e->body, "    const %s %s = ", mo_each_type(e, k), name);
-    mo_each_value(e, k, (const char *const[]){at});
-    mo_gpu_printf(&e->body, ";\n");
+    if (k < 0)
+        mo_each_text(e, "    const long long %s = 0;\n", name);
+    else
+        mo_each_text(e, "    const $%d %s = @%d(%s);\n", k, name, k, at);
 }
 
 void mo_quantized_begin(struct mo_lower *l, struct mo_each *e, bool scaled, const char *a_at,
@@ -143,10 +140,8 @@ void mo_lower_quantize(struct mo_lower *l) {
         mo_gpu_printf(&e.body, "0");
     mo_gpu_printf(&e.body, ";\n    const float s = (float)");
     mo_each_value(&e, 1, at);
-    mo_gpu_printf(&e.body, back ? ";\n    const float r = (float)((double)"
-                                : ";\n    double v = (double)rintf((float)");
-    mo_each_value(&e, 0, mo_each_here);
-    mo_gpu_printf(&e.body, back ? " - z) * s;\n" : " / s) + z;\n");
+    mo_each_text(&e, back ? ";\n    const float r = (float)((double)@0 - z) * s;\n"
+                          : ";\n    double v = (double)rintf((float)@0 / s) + z;\n");
     if (back)
         mo_each_store(&e, out, mo_each_here, "r");
     else
@@ -183,9 +178,7 @@ void mo_lower_quantize_dynamic(struct mo_lower *l) {
         const int out = mo_each_arg(&e, &y, true);
         mo_gpu_printf(&e.body, "    float low = *a0, high = *a1;\n%s", text);
         if (k == 0) {
-            mo_gpu_printf(&e.body, "    double v = s > 0 ? (double)rintf(");
-            mo_each_value(&e, from, mo_each_here);
-            mo_gpu_printf(&e.body, " / s) + (double)z : 0;\n");
+            mo_each_text(&e, "    double v = s > 0 ? (double)rintf(@%d / s) + (double)z : 0;\n", from);
             store_whole(&e, out);
         } else {
             mo_each_store(&e, out, mo_each_here, k == 1 ? "s" : "z");

@@ -6,31 +6,17 @@
 #include "runtime/gpu/lower/lower.h"
 #include "runtime/ops/resize.h"
 
-static struct mo_gpu_view out_like(struct mo_lower *l, const struct mo_gpu_view *x) {
-    int order[MO_VIEW_RANK];
-    if (l->rc) return (struct mo_gpu_view){.rank = -1};
-    mo_gpu_order_of(x, order);
-    return mo_lower_out(l, 0, order);
-}
-
 void mo_lower_tile(struct mo_lower *l) {
     char name[MO_VIEW_RANK][40];
     const char *at[MO_VIEW_RANK];
-    struct mo_gpu_view x = mo_lower_in(l, 0), y = out_like(l, &x);
     struct mo_each e;
-    if (l->rc) return;
-    for (int i = 0; i < x.rank; i++) {
-        snprintf(name[i], sizeof name[i], "o%d %% %lld", i, (long long)x.d[i]);
-        at[i] = x.d[i] == y.d[i] ? mo_each_here[i] : name[i];
+    if (!mo_each_open(l, &e, 1, 0)) return;
+    for (int i = 0; i < e.over.rank; i++) {
+        snprintf(name[i], sizeof name[i], "o%d %% %lld", i, (long long)e.arg[0].d[i]);
+        at[i] = e.arg[0].d[i] == e.over.d[i] ? mo_each_here[i] : name[i];
     }
-    mo_each_init(l, &e, &y);
-    mo_each_arg(&e, &x, false);
-    const int out = mo_each_arg(&e, &y, true);
-    mo_gpu_printf(&e.body, "    const %s v = ", mo_each_type(&e, 0));
-    mo_each_value(&e, 0, at);
-    mo_gpu_printf(&e.body, ";\n");
-    mo_each_store(&e, out, mo_each_here, "v");
-    mo_each_done(l, &e);
+    mo_each_declare(&e, "v", 0, at);
+    mo_each_close(l, &e, "v");
 }
 
 /* A transpose of six dimensions: the input as one view, the output as another. */
@@ -38,7 +24,7 @@ void mo_lower_blocks(struct mo_lower *l) {
     const bool to_space = !strcmp(l->node->op_type, "DepthToSpace"),
                crd = !strcmp(mo_attr_string(l->node, "mode", "DCR"), "CRD");
     const int64_t b = mo_attr_int(l->node, "blocksize", 1);
-    struct mo_gpu_view x = mo_lower_in(l, 0), y = out_like(l, &x), from, to;
+    struct mo_gpu_view x = mo_lower_in(l, 0), y = mo_lower_out_like(l, 0, &x), from, to;
     if (l->rc) return;
     const int64_t *d = x.d, c = d[1] / (b * b);
     static const int orders[4][6] = {
@@ -92,13 +78,11 @@ static void resize_text(struct mo_lower *l, struct mo_each *e, const struct mo_r
         if (l->rc) return;
         snprintf(place, sizeof place, "o%d * %d + k%d", i, taps[i].n, i);
         snprintf(weight[i], sizeof weight[i], "w%d", i);
-        mo_gpu_printf(t, "    for (int k%d = 0; k%d < %d; k%d++) {\n    const int q%d = (int)", i, i,
-                      taps[i].n, i, i);
-        mo_each_value(e, source, (const char *const[]){place});
-        mo_gpu_printf(t, ";\n    if (q%d < 0) {\n        outside = 1;\n        continue;\n    }\n", i);
-        mo_gpu_printf(t, "    const float w%d = %s * ", i, product);
-        mo_each_value(e, weights, (const char *const[]){place});
-        mo_gpu_printf(t, ";\n");
+        mo_each_text(e,
+                     "    for (int k%d = 0; k%d < %d; k%d++) {\n    const int q%d = (int)@%d(%s);\n"
+                     "    if (q%d < 0) {\n        outside = 1;\n        continue;\n    }\n"
+                     "    const float w%d = %s * @%d(%s);\n",
+                     i, i, taps[i].n, i, i, source, place, i, i, product, weights, place);
         product = weight[i];
     }
     mo_gpu_printf(t, "    r += %s * (float)", product);
@@ -115,7 +99,7 @@ void mo_lower_resize(struct mo_lower *l) {
     struct mo_resize_taps taps[MOIRE_MAX_RANK] = {{0}};
     struct mo_value in[4];
     const struct mo_op_ctx ctx = mo_lower_ctx(l, in, 4);
-    struct mo_gpu_view x = mo_lower_in(l, 0), y = out_like(l, &x);
+    struct mo_gpu_view x = mo_lower_in(l, 0), y = mo_lower_out_like(l, 0, &x);
     const struct mo_fuse *fuse = &l->node->fuse;
     bool changes[MO_VIEW_RANK] = {false};
     struct mo_each e;
@@ -145,55 +129,31 @@ void mo_lower_resize(struct mo_lower *l) {
 /* --- others --------------------------------------------------------------------------------------------- */
 
 void mo_lower_trilu(struct mo_lower *l) {
-    const bool upper = mo_attr_int(l->node, "upper", 1) != 0;
-    struct mo_gpu_view x = mo_lower_in(l, 0), y = out_like(l, &x), k = {.rank = -1};
+    const bool upper = mo_attr_int(l->node, "upper", 1) != 0, shifted = mo_lower_has(l, 1);
     struct mo_each e;
-    if (mo_lower_has(l, 1)) k = mo_lower_in(l, 1);
-    if (l->rc) return;
-    mo_each_init(l, &e, &y);
-    mo_each_arg(&e, &x, false);
-    mo_gpu_printf(&e.body, "    const long long k = ");
-    if (k.rank >= 0)
-        mo_each_value(&e, mo_each_arg(&e, &k, false), (const char *const[]){"0"});
-    else
-        mo_gpu_printf(&e.body, "0");
-    const int out = mo_each_arg(&e, &y, true);
-    mo_gpu_printf(&e.body, ";\n    const %s v = o%d - o%d %s k ? ", mo_each_type(&e, 0), x.rank - 1,
-                  x.rank - 2, upper ? ">=" : "<=");
-    mo_each_value(&e, 0, mo_each_here);
-    mo_gpu_printf(&e.body, " : 0;\n");
-    mo_each_store(&e, out, mo_each_here, "v");
-    mo_each_done(l, &e);
+    if (!mo_each_open(l, &e, shifted ? 2 : 1, 0)) return;
+    const int rank = e.over.rank;
+    mo_each_text(&e, shifted ? "    const long long k = @1(0);\n" : "    const long long k = 0;\n");
+    mo_each_text(&e, "    const $0 v = o%d - o%d %s k ? @0 : 0;\n", rank - 1, rank - 2, upper ? ">=" : "<=");
+    mo_each_close(l, &e, "v");
 }
 
 void mo_lower_lrn(struct mo_lower *l) {
     const int64_t size = mo_attr_int(l->node, "size", 1), low = (size - 1) / 2, high = size - 1 - low;
-    const char *at[MO_VIEW_RANK];
-    struct mo_gpu_view x = mo_lower_in(l, 0), y = out_like(l, &x);
     struct mo_each e;
-    if (l->rc) return;
-    memcpy(at, mo_each_here, sizeof at);
-    at[1] = "c";
-    mo_each_init(l, &e, &y);
-    mo_each_arg(&e, &x, false);
-    const int out = mo_each_arg(&e, &y, true);
-    mo_gpu_printf(&e.body, "    float s = 0;\n    const int from = o1 - %lld, to = o1 + %lld;\n",
-                  (long long)low, (long long)high);
-    mo_gpu_printf(&e.body,
-                  "    for (int c = from < 0 ? 0 : from; c <= to && c < %lld; c++) {\n"
-                  "        const float v = ",
-                  (long long)x.d[1]);
-    mo_each_value(&e, 0, at);
-    mo_gpu_printf(&e.body, ";\n        s += v * v;\n    }\n    const float r = ");
-    mo_each_value(&e, 0, mo_each_here);
-    mo_gpu_printf(&e.body, " / powf(");
+    if (!mo_each_open(l, &e, 1, 0)) return;
+    mo_each_text(&e,
+                 "    float s = 0;\n    const int from = o1 - %lld, to = o1 + %lld;\n"
+                 "    for (int c = from < 0 ? 0 : from; c <= to && c < %lld; c++) {\n"
+                 "        const float v = @0{1:c};\n        s += v * v;\n    }\n"
+                 "    const float r = @0 / powf(",
+                 (long long)low, (long long)high, (long long)e.arg[0].d[1]);
     mo_gpu_literal(&e.body, mo_attr_float(l->node, "bias", 1));
-    mo_gpu_printf(&e.body, " + ");
+    mo_each_text(&e, " + ");
     mo_gpu_literal(&e.body, mo_attr_float(l->node, "alpha", 1e-4f) / (float)size);
-    mo_gpu_printf(&e.body, " * s, ");
+    mo_each_text(&e, " * s, ");
     mo_gpu_literal(&e.body, mo_attr_float(l->node, "beta", 0.75f));
-    mo_gpu_printf(&e.body, ");\n");
-    mo_each_store(&e, out, mo_each_here, "r");
-    e.flops = mo_gpu_count(&y) * size * 2;
-    mo_each_done(l, &e);
+    mo_each_text(&e, ");\n");
+    e.flops = mo_gpu_count(&e.over) * size * 2;
+    mo_each_close(l, &e, "r");
 }

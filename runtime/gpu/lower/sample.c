@@ -22,12 +22,11 @@ static void coordinate_text(struct mo_each *e, const struct grid *g, const char 
                             int64_t n) {
     struct mo_gpu_text *t = &e->body;
     const long long last = (long long)n - 1;
-    mo_gpu_printf(t, "    double %s = ", name);
-    mo_each_value(e, 1, (const char *const[]){"o0", "o2", "o3", part});
+    mo_each_text(e, "    double %s = @1(o0, o2, o3, %s);\n", name, part);
     if (g->align)
-        mo_gpu_printf(t, ";\n    %s = (%s + 1) / 2 * %lld;\n", name, name, last);
+        mo_gpu_printf(t, "    %s = (%s + 1) / 2 * %lld;\n", name, name, last);
     else
-        mo_gpu_printf(t, ";\n    %s = ((%s + 1) * %lld - 1) / 2;\n", name, name, (long long)n);
+        mo_gpu_printf(t, "    %s = ((%s + 1) * %lld - 1) / 2;\n", name, name, (long long)n);
     if (g->taps == 4 || g->padding == 'z') return; /* cubic taps are bounded one by one */
     if (g->padding == 'b')
         mo_gpu_printf(t, "    %s = fmin(fmax(%s, 0.0), %lld.0);\n", name, name, last);
@@ -60,19 +59,11 @@ void mo_lower_grid_sample(struct mo_lower *l) {
                                    : !strcmp(mode, "bicubic") || !strcmp(mode, "cubic") ? 4
                                                                                         : 2};
     static const char *const names[] = {"row", "col"}, *const parts[] = {"1", "0"};
-    struct mo_gpu_view x = mo_lower_in(l, 0), grid = mo_lower_in(l, 1), y = {.rank = -1};
     struct mo_each e;
-    int order[MO_VIEW_RANK];
-    if (l->rc) return;
-    mo_gpu_order_of(&x, order);
-    y = mo_lower_out(l, 0, order);
-    if (l->rc) return;
-    mo_each_init(l, &e, &y);
-    mo_each_arg(&e, &x, false);
-    mo_each_arg(&e, &grid, false);
-    const int out = mo_each_arg(&e, &y, true);
+    if (!mo_each_open(l, &e, 2, 0)) return;
+    const int64_t *d = e.arg[0].d;
     for (int i = 0; i < 2; i++) {
-        coordinate_text(&e, &g, names[i], parts[i], x.d[2 + i]);
+        coordinate_text(&e, &g, names[i], parts[i], d[2 + i]);
         mo_gpu_printf(&e.body, "    const double first_%s = %s(%s) - %d;\n", names[i],
                       g.taps > 1 ? "floor" : "rint", names[i], g.taps / 4);
     }
@@ -80,14 +71,12 @@ void mo_lower_grid_sample(struct mo_lower *l) {
     for (int i = 0; i < 2; i++) {
         mo_gpu_printf(&e.body, "    for (int k_%s = 0; k_%s < %d; k_%s++) {\n", names[i], names[i], g.taps,
                       names[i]);
-        tap_text(&e.body, &g, names[i], x.d[2 + i]);
+        tap_text(&e.body, &g, names[i], d[2 + i]);
     }
-    mo_gpu_printf(&e.body, "    r += %s", g.taps > 1 ? "w_row * w_col * " : "");
-    mo_each_value(&e, 0, (const char *const[]){"o0", "o1", "p_row", "p_col"});
-    mo_gpu_printf(&e.body, ";\n    }\n    }\n");
-    mo_each_store(&e, out, mo_each_here, "r");
-    e.flops = mo_gpu_count(&y) * g.taps * g.taps * 2;
-    mo_each_done(l, &e);
+    mo_each_text(&e, "    r += %s@0(o0, o1, p_row, p_col);\n    }\n    }\n",
+                 g.taps > 1 ? "w_row * w_col * " : "");
+    e.flops = mo_gpu_count(&e.over) * g.taps * g.taps * 2;
+    mo_each_close(l, &e, "r");
 }
 
 /* --- RoiAlign ------------------------------------------------------------------------------------------- */
@@ -100,12 +89,9 @@ static void region_text(struct mo_lower *l, struct mo_each *e, const char *name,
                                              l->node->opset < 16 ? "output_half_pixel" : "half_pixel"),
                               "half_pixel");
     const double scale = (double)mo_attr_float(l->node, "spatial_scale", 1);
-    char corner[8];
     for (int i = 0; i < 2; i++) {
-        snprintf(corner, sizeof corner, "%d", first + 2 * i);
-        mo_gpu_printf(t, "    const double %s_%s = (double)", i ? "end" : "begin", name);
-        mo_each_value(e, 1, (const char *const[]){"o0", corner});
-        mo_gpu_printf(t, " * %a - %s;\n", scale, half ? "0.5" : "0.0");
+        mo_each_text(e, "    const double %s_%s = (double)@1(o0, %d) * %a - %s;\n", i ? "end" : "begin", name,
+                     first + 2 * i, scale, half ? "0.5" : "0.0");
     }
     mo_gpu_printf(t, "    const double bin_%s = %s(end_%s - begin_%s%s) / %lld;\n", name, half ? "" : "fmax",
                   name, name, half ? "" : ", 1.0", (long long)n_out);
@@ -135,40 +121,26 @@ static void sample_text(struct mo_gpu_text *t, const char *name, const char *bin
 
 void mo_lower_roi_align(struct mo_lower *l) {
     const bool most = !strcmp(mo_attr_string(l->node, "mode", "avg"), "max");
-    struct mo_gpu_view x = mo_lower_in(l, 0), rois = mo_lower_in(l, 1), image = mo_lower_in(l, 2),
-                       y = {.rank = -1};
     struct mo_each e;
-    int order[MO_VIEW_RANK];
-    if (l->rc) return;
-    mo_gpu_order_of(&x, order);
-    y = mo_lower_out(l, 0, order);
-    if (l->rc) return;
-    mo_each_init(l, &e, &y);
-    mo_each_arg(&e, &x, false);
-    mo_each_arg(&e, &rois, false);
-    mo_each_arg(&e, &image, false);
-    const int out = mo_each_arg(&e, &y, true);
-    mo_gpu_printf(&e.body, "    long long image = ");
-    mo_each_value(&e, 2, mo_each_here);
-    mo_gpu_printf(&e.body, ";\n    image = image < 0 ? 0 : image >= %lld ? %lld : image;\n",
-                  (long long)x.d[0], (long long)x.d[0] - 1);
-    region_text(l, &e, "row", 1, y.d[2]);
-    region_text(l, &e, "col", 0, y.d[3]);
+    if (!mo_each_open(l, &e, 3, 0)) return;
+    const struct mo_gpu_view *x = &e.arg[0], *y = &e.over;
+    mo_each_text(&e, "    long long image = @2;\n    image = image < 0 ? 0 : image >= %lld ? %lld : image;\n",
+                 (long long)x->d[0], (long long)x->d[0] - 1);
+    region_text(l, &e, "row", 1, y->d[2]);
+    region_text(l, &e, "col", 0, y->d[3]);
     mo_gpu_printf(&e.body, "    double r = 0, top = -mo_inf;\n");
-    sample_text(&e.body, "row", "o2", x.d[2]);
-    sample_text(&e.body, "col", "o3", x.d[3]);
+    sample_text(&e.body, "row", "o2", x->d[2]);
+    sample_text(&e.body, "col", "o3", x->d[3]);
     mo_gpu_printf(&e.body, "    const double inside = !(out_row || out_col);\n    double v;\n");
     for (int i = 0; i < 4; i++) {
         const bool low = i < 2, left = i % 2 == 0;
-        mo_gpu_printf(&e.body, "    v = inside * %s * %s * ", low ? "(1 - f_row)" : "f_row",
-                      left ? "(1 - f_col)" : "f_col");
-        mo_each_value(&e, 0,
-                      (const char *const[]){"image", "o1", low ? "low_row" : "high_row",
-                                            left ? "low_col" : "high_col"});
-        mo_gpu_printf(&e.body, ";\n    r += v;\n    top = fmax(top, v);\n");
+        mo_each_text(&e,
+                     "    v = inside * %s * %s * @0(image, o1, %s_row, %s_col);\n    r += v;\n"
+                     "    top = fmax(top, v);\n",
+                     low ? "(1 - f_row)" : "f_row", left ? "(1 - f_col)" : "f_col", low ? "low" : "high",
+                     left ? "low" : "high");
     }
     mo_gpu_printf(&e.body, "    }\n    }\n    r = %s;\n", most ? "top" : "r / ((double)n_row * n_col)");
-    mo_each_store(&e, out, mo_each_here, "r");
-    e.flops = mo_gpu_count(&y) * 32;
-    mo_each_done(l, &e);
+    e.flops = mo_gpu_count(y) * 32;
+    mo_each_close(l, &e, "r");
 }

@@ -17,17 +17,9 @@ struct taps {
     bool transposed, count_pads;
 };
 
-static struct mo_op_ctx context(struct mo_lower *l, struct mo_value *in) {
-    const int n = l->node->n_in < 9 ? l->node->n_in : 9;
-    for (int i = 0; i < n; i++)
-        in[i] = l->node->in[i] >= 0 ? mo_tensor_value(l->graph->tensors[l->node->in[i]])
-                                    : (struct mo_value){.dtype = MOIRE_NONE};
-    return (struct mo_op_ctx){.node = l->node, .env = l->env, .err = l->err, .in = in, .n_in = n};
-}
-
 static bool taps_of(struct mo_lower *l, const int64_t *kernel, struct taps *t) {
     struct mo_value in[9];
-    struct mo_op_ctx ctx = context(l, in);
+    struct mo_op_ctx ctx = mo_lower_ctx(l, in, 9);
     if (l->rc) return false;
     l->rc = t->transposed ? mo_transpose_window(&ctx, &t->w)
                           : mo_window_init(&ctx, &ctx.in[0].shape, kernel, &t->w);
@@ -94,11 +86,9 @@ static void conv_sum(struct mo_each *e, const struct conv *c, const char *produc
     open_taps(t, &c->taps);
     mo_gpu_printf(t, "    for (int c = 0; c < %lld; c++) {\n        const int cx = g + c;\n",
                   (long long)c->inner);
-    mo_gpu_printf(t, "        const %s xv = ", mo_each_type(e, c->x));
-    mo_each_value(e, c->x, x.at);
-    mo_gpu_printf(t, ";\n        const %s wv = ", mo_each_type(e, c->w));
-    mo_each_value(e, c->w, w.at);
-    mo_gpu_printf(t, ";\n        s += %s;\n    }\n", product);
+    mo_each_declare(e, "xv", c->x, x.at);
+    mo_each_declare(e, "wv", c->w, w.at);
+    mo_gpu_printf(t, "        s += %s;\n    }\n", product);
     close_taps(t, &c->taps);
 }
 
@@ -106,11 +96,8 @@ static void finish(struct mo_each *e, const struct conv *c, const struct mo_fuse
     struct mo_gpu_text *t = &e->body;
     mo_gpu_printf(t, "    float r = s;\n");
     for (int last = 0; last < 2; last++) {
-        if (c->residual >= 0 && fuse->residual_last == (last == 1)) {
-            mo_gpu_printf(t, "    r += ");
-            mo_each_value(e, c->residual, mo_each_here);
-            mo_gpu_printf(t, ";\n");
-        }
+        if (c->residual >= 0 && fuse->residual_last == (last == 1))
+            mo_each_text(e, "    r += @%d;\n", c->residual);
         if (!last) mo_gpu_printf(t, "    ");
         if (!last) mo_gpu_act_text(t, fuse->act, fuse->a, fuse->b);
     }
@@ -126,10 +113,7 @@ static bool integers_only(struct mo_lower *l, const struct mo_each *e, int k) {
 static bool begin_conv(struct mo_lower *l, const struct mo_gpu_view *x, const struct mo_gpu_view *w,
                        struct conv *c, struct mo_gpu_view *y, struct mo_each *e) {
     const int64_t groups = mo_attr_int(l->node, "group", 1);
-    int order[MO_VIEW_RANK];
-    if (l->rc) return false;
-    mo_gpu_order_of(x, order);
-    *y = mo_lower_out(l, 0, order);
+    *y = mo_lower_out_like(l, 0, x);
     if (l->rc) return false;
     c->inner = x->d[1] / groups;
     c->per_group = y->d[1] / groups;
@@ -167,12 +151,7 @@ void mo_lower_conv_any(struct mo_lower *l) {
         c.residual = mo_each_arg(&e, &residual, false);
     }
     int out = mo_each_arg(&e, &y, true);
-    mo_gpu_printf(&e.body, "    float s = ");
-    if (c.bias >= 0)
-        mo_each_value(&e, c.bias, (const char *const[]){"o1"});
-    else
-        mo_gpu_printf(&e.body, "0");
-    mo_gpu_printf(&e.body, ";\n");
+    mo_each_text(&e, c.bias >= 0 ? "    float s = @%d(o1);\n" : "    float s = 0;\n", c.bias);
     conv_sum(&e, &c, "xv * wv");
     finish(&e, &c, &node->fuse);
     mo_each_store(&e, out, mo_each_here, "r");
@@ -194,9 +173,7 @@ void mo_lower_conv_quantized(struct mo_lower *l) {
     if (scaled && mo_lower_has(l, 8)) {
         const struct mo_gpu_view bias = mo_lower_in(l, 8);
         c.bias = mo_each_arg(&e, &bias, false);
-        mo_gpu_printf(&e.body, "    s += (unsigned)(int)");
-        mo_each_value(&e, c.bias, (const char *const[]){"o1"});
-        mo_gpu_printf(&e.body, ";\n");
+        mo_each_text(&e, "    s += (unsigned)(int)@%d(o1);\n", c.bias);
     }
     mo_quantized_end(l, &e, &q, &y);
     end_conv(l, &c, &y, &e);
@@ -228,9 +205,7 @@ static void pool_tap(struct mo_each *e, const struct taps *s, enum kind kind, in
     mo_gpu_printf(t, "    seen++;\n");
     for (int i = s->first; i < 3 && s->count_pads; i++)
         mo_gpu_printf(t, "    if (q%d < 0 || q%d >= %lld) continue;\n", i, i, (long long)s->w.in[i]);
-    mo_gpu_printf(t, "    const %s v = ", mo_each_type(e, 0));
-    mo_each_value(e, 0, at.at);
-    mo_gpu_printf(t, ";\n");
+    mo_each_declare(e, "v", 0, at.at);
     if (kind == AVERAGE) mo_gpu_printf(t, "    r += v;\n");
     if (kind == POWER && p == 2) mo_gpu_printf(t, "    r += v * v;\n");
     if (kind == POWER && p == 1) mo_gpu_printf(t, "    r += fabsf(v);\n");
@@ -256,11 +231,9 @@ void mo_lower_pool_any(struct mo_lower *l) {
     struct taps s = {.count_pads = kind == AVERAGE && mo_attr_int(l->node, "count_include_pad", 0) != 0};
     struct mo_gpu_view x = mo_lower_in(l, 0), y, at;
     struct mo_each e;
-    int order[MO_VIEW_RANK];
     if (l->rc || !taps_of(l, NULL, &s)) return;
-    mo_gpu_order_of(&x, order);
-    y = mo_lower_out(l, 0, order);
-    if (indices) at = mo_lower_out(l, 1, order);
+    y = mo_lower_out_like(l, 0, &x);
+    if (indices) at = mo_lower_out_like(l, 1, &x);
     if (l->rc) return;
     mo_each_init(l, &e, &y);
     mo_each_arg(&e, &x, false);

@@ -152,6 +152,15 @@ struct mo_gpu_view mo_gpu_broadcast(const struct mo_gpu_view *v, int rank, const
     return out;
 }
 
+struct mo_gpu_view mo_gpu_by_channel(struct mo_gpu_view v, int rank) {
+    for (int k = 1; k < rank - 1; k++) {
+        v.d[k] = 1;
+        v.stride[k] = 0;
+        v.rank = k + 1;
+    }
+    return v;
+}
+
 struct mo_gpu_view mo_gpu_permute(const struct mo_gpu_view *v, const int *perm) {
     struct mo_gpu_view out = *v;
     for (int i = 0; i < v->rank; i++) {
