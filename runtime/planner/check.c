@@ -14,10 +14,10 @@ static const struct mo_share_profile *profile_of(const struct mo_plan_view *view
 /* Of k lets that are no more than places on a GPU each has a k-th of it. */
 static int share_of(const struct mo_plan_view *view, const struct mo_lets_plan *plan,
                     const struct mo_planned_let *let) {
-    int k = 0;
+    int k = 1;
     if (!plan->side_by_side) return mo_share_of_units(let->units, kind_of(view, let)->units);
     for (int l = 0; l < plan->n_lets; l++)
-        k += plan->lets[l].gpu == let->gpu;
+        k += &plan->lets[l] != let && plan->lets[l].gpu == let->gpu;
     return MO_SHARE_WHOLE / k;
 }
 
