@@ -304,6 +304,7 @@ int mo_prepare_bodies(struct mo_graph *g, const struct mo_frontend_options *opti
     for (int i = 0; i < g->n_nodes && !rc; i++) {
         struct mo_graph *body;
         int at = 0;
+        if (mo_node_is_ours(g->nodes[i], "Region")) continue; /* its passes run when its shapes are known */
         while (!rc && (body = mo_node_next_body(g->nodes[i], &at))) {
             rc = mo_run_passes(body, options, err);
             if (!rc) rc = mo_prepare_bodies(body, options, err);
@@ -316,7 +317,9 @@ int mo_prepare_bodies(struct mo_graph *g, const struct mo_frontend_options *opti
 int mo_infer_bodies(struct mo_graph *g, struct mo_node *node, struct mo_fold_budget *budget,
                     moire_error *err) {
     int rc = MOIRE_OK;
-    if (mo_node_is(node, "If"))
+    if (mo_node_is_ours(node, "Region"))
+        forget_outputs(g, node);
+    else if (mo_node_is(node, "If"))
         rc = infer_if(g, node, budget, err);
     else if (mo_node_is(node, "Loop"))
         rc = infer_loop(g, node, budget, err);

@@ -43,8 +43,7 @@ static bool packs(const struct mo_node *node, int k, int rank) {
     return (!strcmp(op, "MatMul") || !strcmp(op, "Gemm")) && rank == 2;
 }
 
-/* Gives every weight its number. */
-static int number_weights(struct mo_graph *g, moire_error *err) {
+int mo_number_weights(struct mo_graph *g, moire_error *err) {
     char *use = mo_alloc(g->env, (size_t)g->n_tensors + 1); /* 1: as a weight, 2: as anything else */
     if (!use) return mo_fail(err, MOIRE_ENOMEM, "out of memory importing the model");
     for (int i = 0; i < g->n_nodes; i++) {
@@ -64,6 +63,11 @@ static int number_weights(struct mo_graph *g, moire_error *err) {
 
 static bool is_elided(const struct mo_tensor *t) {
     return t->content && mo_tensor_bytes(t) >= ELIDED_FROM;
+}
+
+void mo_elide_weights(struct mo_graph *g, const void *elided) {
+    for (int i = 0; i < g->n_tensors; i++)
+        if (g->tensors[i]->data && is_elided(g->tensors[i])) g->tensors[i]->data = (void *)(uintptr_t)elided;
 }
 
 /* --- making one ----------------------------------------------------------------------------------------- */
@@ -127,7 +131,7 @@ static int adopt(const struct mo_imported *m, struct mo_graph *g, moire_error *e
     return MOIRE_OK;
 }
 
-static int use_weights(struct mo_graph *g, struct mo_weights *weights, const void *elided, moire_error *err) {
+int mo_use_weights(struct mo_graph *g, struct mo_weights *weights, const void *elided, moire_error *err) {
     g->packed = mo_region_alloc(g->region, sizeof *g->packed);
     if (!g->packed) return mo_fail(err, MOIRE_ENOMEM, "out of memory importing the model");
     g->packed->weights = weights;
@@ -137,24 +141,24 @@ static int use_weights(struct mo_graph *g, struct mo_weights *weights, const voi
 
 int mo_imported_share(struct mo_frontend_share *share, struct mo_graph *g, const struct mo_symbols *symbols,
                       moire_error *err) {
-    int rc = number_weights(g, err);
+    int rc = mo_number_weights(g, err);
     if (!rc && share->imported) rc = adopt(share->imported, g, err);
     if (!rc && !share->imported && !(share->imported = make(g, symbols)))
         rc = mo_fail(err, MOIRE_ENOMEM, "out of memory importing the model");
-    return rc ? rc : use_weights(g, share->weights, NULL, err);
+    return rc ? rc : mo_use_weights(g, share->weights, NULL, err);
 }
 
 int mo_imported_bind(const struct mo_imported *m, struct mo_weights *weights,
                      const struct mo_frontend_options *options, struct mo_graph **out, moire_error *err) {
     struct mo_graph *g = mo_graph_copy(m->graph, false);
     *out = NULL;
-    int rc = g ? use_weights(g, weights, m->hollow, err)
+    int rc = g ? mo_use_weights(g, weights, m->hollow, err)
                : mo_fail(err, MOIRE_ENOMEM, "out of memory binding shapes");
     if (g) g->exact = options->exact;
     if (!rc) rc = mo_bind_shapes(g, m->symbols, options, err);
     if (!rc) rc = mo_prepare(g, options, err);
     if (!rc) rc = mo_graph_squeeze(&g, err);
-    if (!rc) rc = use_weights(g, weights, m->hollow, err);
+    if (!rc) rc = mo_use_weights(g, weights, m->hollow, err);
     if (rc)
         mo_graph_destroy(g);
     else

@@ -29,6 +29,13 @@ const struct mo_graph *mo_imported_graph(const struct mo_imported *imported);
 int mo_imported_bind(const struct mo_imported *imported, struct mo_weights *weights,
                      const struct mo_frontend_options *options, struct mo_graph **out, moire_error *err);
 
+/* The steps of that, for whoever has a graph that is not a file's: numbers for the constants that are
+ * weights; those of them that are large point to `elided` from now on; where packed weights are, and what
+ * elided ones point to (NULL: none are elided). */
+int mo_number_weights(struct mo_graph *g, moire_error *err);
+void mo_elide_weights(struct mo_graph *g, const void *elided);
+int mo_use_weights(struct mo_graph *g, struct mo_weights *weights, const void *elided, moire_error *err);
+
 /* For the frontend: `g` was imported just now.  Makes share->imported where it is NULL; else lets `g` use its
  * constants, MOIRE_ESTORE when it is another model. */
 int mo_imported_share(struct mo_frontend_share *share, struct mo_graph *g, const struct mo_symbols *symbols,

@@ -56,7 +56,9 @@ bool mo_packed_has(const struct mo_graph *graph, const struct mo_node *node, int
     const struct mo_tensor *plain = mo_node_in(graph, node, 1);
     if (!graph->packed || !graph->packed->weights || !plain || !mo_packed_elided(graph, plain)) return true;
     const struct mo_weights_form form = form_of(node, packing, (size_t)bytes);
-    return bytes > 0 && mo_weights_has_form(graph->packed->weights, plain->content, &form);
+    const bool has = bytes > 0 && mo_weights_has_form(graph->packed->weights, plain->content, &form);
+    graph->packed->lacked = graph->packed->lacked || !has;
+    return has;
 }
 
 bool mo_packed_is_ready(const struct mo_graph *graph, const struct mo_node *node, int packing) {
@@ -82,6 +84,7 @@ static void *take_shared(const struct mo_graph *graph, const struct mo_node *nod
                                                              : MO_WEIGHTS_MAKE;
     place->data = mo_weights_take(p->weights, plain->content, &form, make, filled);
     p->lacks = elided && !place->data;
+    p->lacked = p->lacked || p->lacks;
     if (!place->data || remember(graph, place)) return place->data;
     mo_weights_give(p->weights, place->data);
     return NULL;

@@ -28,6 +28,7 @@ struct mo_packed_places {
         *elided; /* what plain weights that exist only packed point to; never read; NULL: there are none */
     struct mo_weights *weights; /* shared with other plans; else NULL */
     bool lacks;                 /* the latest request was for weights that are not there and are elided */
+    bool lacked;                /* one was, or would have been */
     int n, cap;                 /* places, in order of node and turn */
     struct mo_packed_place *place;
     int node, turn; /* of the latest request */

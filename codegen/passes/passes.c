@@ -8,6 +8,7 @@ static const struct pass {
     enum { ALWAYS, LAYOUT, SMALL } when; /* LAYOUT, SMALL: for kernels of this machine; of 8-bit numbers */
 } passes[] = {
     {"dead", mo_pass_dead, ALWAYS},
+    {"regions", mo_pass_regions, LAYOUT},
     {"identity", mo_pass_identity, ALWAYS},
     {"quantized operators", mo_pass_qoperators, ALWAYS},
     {"shared quantizers", mo_pass_shared_quantizers, ALWAYS},

@@ -15,6 +15,7 @@
  * operators (runtime/ops/moire/fused.h). QConv       a convolution of 8-bit numbers with its conversions
  * (runtime/ops/moire/qconv.h). Frames      windows over the frames of clips (runtime/ops/moire/frames.h).
  *   TapSum      the columns of a filter, moved and added up (runtime/ops/moire/tap_sum.h).
+ *   Region      layers of its body, planned when their shapes are known (runtime/ops/moire/region.c).
  *   Reorder     y = x in another layout. */
 #ifndef MO_PASSES_H
 #define MO_PASSES_H
@@ -30,6 +31,8 @@ int mo_run_passes(struct mo_graph *g, const struct mo_frontend_options *options,
 
 /* pass_dead.c: drops nodes that nobody reads, and absent trailing outputs of the others. */
 mo_pass_fn mo_pass_dead;
+/* pass_regions.c: products whose shapes are known only at run time go into bodies of moire.Region. */
+mo_pass_fn mo_pass_regions;
 /* pass_identity.c: drops nodes that change nothing. */
 mo_pass_fn mo_pass_identity;
 /* pass_qoperators.c: operators on small integers become float32 layers between conversions. */

@@ -2,6 +2,7 @@
  * run_rewritten.c - see run_rewritten.h.  Layers compute in float32 also between conversions, so that what is
  * told of a model does not depend on the machine. */
 #include "codegen/quantize/run_rewritten.h"
+#include "codegen/region_graph.h"
 
 #include <string.h>
 #include "runtime/plan/plan.h"
@@ -49,7 +50,7 @@ static int make_plan(struct mo_qprobe *p, const struct mo_model_samples *s, int 
     }
     const struct mo_frontend_options front = {
         .shapes = p->shapes, .n_shapes = s->n_in, .precision = MOIRE_PRECISION_FP32};
-    const struct mo_plan_options planning = {.isa = mo_isa_detect()};
+    const struct mo_plan_options planning = {.isa = mo_isa_detect(), .shaped = mo_region_graph};
     int rc = mo_frontend_parse(p->env, p->bytes, p->n, NULL, &front, &g, err);
     if (!rc) rc = mo_plan_build(g, &planning, &p->plan, err);
     if (!rc) rc = mo_instance_create(p->plan, &p->instance, err);

@@ -14,6 +14,7 @@
     X(attention)                                                                                             \
     X(fused)                                                                                                 \
     X(tap_sum)                                                                                               \
+    X(region)                                                                                                \
     X(frames)                                                                                                \
     X(binary)                                                                                                \
     X(conv)                                                                                                  \

@@ -11,7 +11,14 @@
 #include <stdatomic.h>
 #include "variants/kernel.h"
 
-struct mo_store; /* variants/store.h: reader of compiled variants */
+struct mo_store;   /* variants/store.h: reader of compiled variants */
+struct mo_weights; /* variants/packed_shared.h */
+
+/* Of a region's body (runtime/ops/moire/region.c) a graph of layers for values like these: types and shapes.
+ * elided: what stands for weights that are packed already; NULL: none are. */
+typedef int mo_plan_shaped_fn(const struct mo_graph *body, const struct mo_value *in,
+                              struct mo_weights *weights, const void *elided, struct mo_graph **out,
+                              moire_error *err);
 
 struct mo_plan_options {
     enum mo_isa isa; /* at most this level */
@@ -22,6 +29,8 @@ struct mo_plan_options {
      * kernels that are in no store.  False: the built-in kernel serves. */
     bool (*variant)(void *ctx, const char *signature, struct mo_variant *out);
     void *variant_ctx;
+    mo_plan_shaped_fn *shaped; /* NULL: regions are run by the references */
+    int depth;                 /* of the graph, which is of a region within so many others */
 };
 
 struct mo_plan {
@@ -42,6 +51,7 @@ struct mo_plan {
     int64_t version_bytes; /* and those that only their other versions read */
     int n_bodies;          /* of control flow, that have plans (plan_bodies.c) */
     struct mo_plan_body *bodies;
+    struct mo_plan_region *regions; /* a list; their plans come and go (plan_regions.c) */
 };
 
 struct mo_plan_body {
@@ -55,6 +65,14 @@ int mo_plan_build(struct mo_graph *graph, const struct mo_plan_options *options,
 void mo_plan_destroy(struct mo_plan *plan);
 /* A weight or other constant.  Its contents may be gone: a plan keeps packed copies instead. */
 bool mo_plan_is_constant(const struct mo_graph *graph, int tensor);
+
+/* Regions, nested ones not counted; the plans that they have now, and the bytes of the packed weights that
+ * these share. */
+struct mo_plan_shaped {
+    int regions, plans;
+    int64_t weight_bytes;
+};
+struct mo_plan_shaped mo_plan_count_shaped(const struct mo_plan *plan);
 
 struct mo_instance;
 /* With an arena of its own. */

@@ -22,8 +22,7 @@ static bool is_fixed(const struct mo_graph *body) {
     return true;
 }
 
-/* Bytes of scratch for a run of the body. */
-static int64_t scratch_of(const struct mo_plan *plan) {
+int64_t mo_plan_body_scratch(const struct mo_plan *plan) {
     return mo_round_up((int64_t)mo_instance_arena_bytes(plan), ALIGN) + plan->scratch_bytes + ALIGN;
 }
 
@@ -47,7 +46,7 @@ static int plan_body(struct mo_plan *plan, const struct mo_plan_options *options
     if (rc) return mo_fail_context(err, rc, "node '%.64s' (%.40s)", step->node->name, step->node->op_type);
     own->body = body;
     plan->n_bodies++;
-    const int64_t scratch = scratch_of(own->plan);
+    const int64_t scratch = mo_plan_body_scratch(own->plan);
     if (scratch > step->scratch_bytes) step->scratch_bytes = scratch;
     for (int k = 0; k < own->plan->n_steps; k++)
         if (step->flops < INT64_MAX / 2 - own->plan->steps[k].flops) step->flops += own->plan->steps[k].flops;
@@ -60,6 +59,7 @@ int mo_plan_bodies(struct mo_plan *plan, const struct mo_plan_options *options, 
     const struct mo_graph *body;
     int at = 0, rc = MOIRE_OK;
     if (options->reference_only || !(step->node->op->flags & MO_OP_BODIES)) return MOIRE_OK;
+    if (mo_node_is_ours(step->node, "Region")) return mo_plan_add_region(plan, options, step->node, err);
     while (!rc && (body = mo_node_next_body(step->node, &at)))
         if (is_fixed(body)) rc = plan_body(plan, options, step, body, err);
     return rc;
@@ -69,6 +69,7 @@ void mo_plan_free_bodies(struct mo_plan *plan) {
     for (int i = 0; i < plan->n_bodies; i++)
         mo_plan_destroy(plan->bodies[i].plan);
     plan->n_bodies = 0;
+    mo_plan_free_regions(plan);
 }
 
 bool mo_plan_has_bodies(const struct mo_plan *plan, const struct mo_node *node) {
@@ -77,7 +78,8 @@ bool mo_plan_has_bodies(const struct mo_plan *plan, const struct mo_node *node) 
     while ((body = mo_node_next_body(node, &at)))
         for (int i = 0; i < plan->n_bodies; i++)
             if (plan->bodies[i].body == body) return true;
-    return false;
+    body = mo_node_is_ours(node, "Region") ? mo_node_body(node, "body") : NULL;
+    return body && mo_plan_region_of(plan, body);
 }
 
 /* --- running one ---------------------------------------------------------------------------------------- */
@@ -121,17 +123,28 @@ static int take_outputs(struct mo_instance *instance, const struct mo_op_ctx *ct
     return rc;
 }
 
-static int run_in(struct mo_instance *instance, const struct mo_op_ctx *ctx, char *scratch,
-                  const struct mo_value *in, struct mo_value *out) {
+/* A region's layers have the names of the model, and need no other. */
+static int tell(const struct mo_instance *instance, const struct mo_op_ctx *ctx, int rc) {
+    if (mo_node_is_ours(ctx->node, "Region"))
+        return mo_fail(ctx->err, rc, "%s", mo_instance_message(instance));
+    return mo_fail(ctx->err, rc, "node '%.64s' (%.40s): %s", ctx->node->name, ctx->node->op_type,
+                   mo_instance_message(instance));
+}
+
+int mo_plan_body_run(struct mo_instance *instance, const struct mo_op_ctx *ctx, char *scratch,
+                     const struct mo_value *in, struct mo_value *out) {
     const struct mo_plan *plan = instance->plan;
+    char *layers = scratch + mo_round_up((int64_t)mo_instance_arena_bytes(plan), ALIGN);
     mo_instance_bind(instance, scratch);
     instance->host.left = ctx->host->left;
     instance->host.unwanted = ctx->host->unwanted;
     int rc = set_inputs(instance, in, ctx->err);
-    if (!rc && (rc = mo_instance_run(instance, 0, plan->n_steps,
-                                     scratch + mo_round_up((int64_t)mo_instance_arena_bytes(plan), ALIGN))))
-        mo_fail(ctx->err, rc, "node '%.64s' (%.40s): %s", ctx->node->name, ctx->node->op_type,
-                mo_instance_message(instance));
+    for (int k = 0; k < plan->n_steps && !rc; k++) {
+        if (mo_body_unwanted(ctx->host))
+            rc = mo_body_cancelled(ctx);
+        else if (mo_instance_run(instance, k, k + 1, layers))
+            rc = tell(instance, ctx, instance->rc);
+    }
     if (!rc) rc = take_outputs(instance, ctx, out);
     mo_instance_reset(instance);
     return rc;
@@ -140,11 +153,13 @@ static int run_in(struct mo_instance *instance, const struct mo_op_ctx *ctx, cha
 int mo_instance_run_body(void *self, const struct mo_op_ctx *ctx, const struct mo_graph *body,
                          const struct mo_value *in, struct mo_value *out) {
     struct mo_instance *around = self;
-    const int i = find(around->plan, body);
+    struct mo_plan_region *region = mo_plan_region_of(around->plan, body);
+    const int i = region ? -1 : find(around->plan, body);
+    if (region) return mo_plan_region_run(region, ctx, in, out);
     if (i < 0 || !around->scratch || !fits(around->plan->bodies[i].plan, in)) return MO_NEED_DATA;
     if (!around->body[i]) {
         int rc = mo_instance_create_bare(around->plan->bodies[i].plan, &around->body[i], ctx->err);
         if (rc) return rc;
     }
-    return run_in(around->body[i], ctx, around->scratch, in, out);
+    return mo_plan_body_run(around->body[i], ctx, around->scratch, in, out);
 }

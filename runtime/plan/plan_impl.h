@@ -46,6 +46,22 @@ bool mo_plan_has_bodies(const struct mo_plan *plan, const struct mo_node *node);
 int mo_instance_run_body(void *self, const struct mo_op_ctx *ctx, const struct mo_graph *body,
                          const struct mo_value *in, struct mo_value *out);
 
+/* A run of a body's plan in memory for its arena and scratch. */
+int64_t mo_plan_body_scratch(const struct mo_plan *plan);
+int mo_plan_body_run(struct mo_instance *instance, const struct mo_op_ctx *ctx, char *scratch,
+                     const struct mo_value *in, struct mo_value *out);
+
+/* plan_regions.c: a place for the plans of the region that a layer is. */
+int mo_plan_add_region(struct mo_plan *plan, const struct mo_plan_options *options,
+                       const struct mo_node *node, moire_error *err);
+void mo_plan_free_regions(struct mo_plan *plan);
+/* The region that has the body; NULL: none. */
+struct mo_plan_region *mo_plan_region_of(const struct mo_plan *plan, const struct mo_graph *body);
+/* Runs the body by a plan for these shapes, made now if need be.  MO_NEED_DATA: the references are to do it.
+ */
+int mo_plan_region_run(struct mo_plan_region *region, const struct mo_op_ctx *ctx, const struct mo_value *in,
+                       struct mo_value *out);
+
 /* trim.c: releases constants that no step reads any more because it has packed its own copy. */
 void mo_plan_trim(struct mo_plan *plan);
 /* MOIRE_ESTORE: a plan built from a compiled model needs weights in a form that the model does not have. */

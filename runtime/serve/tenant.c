@@ -6,6 +6,7 @@
  * another needs neither the file nor a profile run; it has a lock of its own, and waits for no other load but
  * the planning of its own model. */
 #include <string.h>
+#include "codegen/region_graph.h"
 #include "runtime/plan/versions.h"
 #include "runtime/serve/common.h"
 #include "runtime/serve/gpu.h"
@@ -54,7 +55,7 @@ static const char *base_name(const char *path) {
 static int build_compiled(moire_tenant *t, const char *path, const moire_tenant_config *c, moire_error *err) {
     const moire_runtime *rt = t->runtime;
     struct mo_compiled_request request = {path, c->shapes, c->n_shapes, c->exact != 0, rt->isa, c->precision};
-    struct mo_plan_options options = {.isa = rt->isa, .store = rt->store};
+    struct mo_plan_options options = {.isa = rt->isa, .store = rt->store, .shaped = mo_region_graph};
     moire_error why;
     bool helper = mo_device_units(rt->cores) > 1;
     int rc = mo_compiled_open(rt->store, &rt->env, &request, helper, &t->compiled, &why);
@@ -89,7 +90,7 @@ static int build_from_onnx(moire_tenant *t, const char *path, const moire_tenant
     const moire_runtime *rt = t->runtime;
     struct mo_frontend_options front = {
         .shapes = c->shapes, .n_shapes = c->n_shapes, .exact = c->exact, .precision = c->precision};
-    const struct mo_plan_options options = {.isa = rt->isa, .store = rt->store};
+    const struct mo_plan_options options = {.isa = rt->isa, .store = rt->store, .shaped = mo_region_graph};
     struct mo_graph *graph;
     if (rt->recording) return build_alone(t, path, &front, &options, err);
     int rc = t->common ? MOIRE_OK : mo_common_take(t->runtime, path, &t->common, err);

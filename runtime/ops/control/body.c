@@ -39,10 +39,17 @@ int mo_own_inputs(const struct mo_op_ctx *ctx, const struct mo_graph *body) {
     return ctx->n_in - body->n_captured;
 }
 
+bool mo_body_unwanted(const struct mo_body_host *host) {
+    return host->unwanted && atomic_load_explicit(host->unwanted, memory_order_relaxed);
+}
+
+int mo_body_cancelled(const struct mo_op_ctx *ctx) {
+    return mo_op_fail(ctx, MOIRE_ECANCELLED, "the query has been answered, so its bodies run no more");
+}
+
 int mo_body_run(const struct mo_op_ctx *ctx, const struct mo_graph *body, const struct mo_value *in,
                 struct mo_value *out) {
-    if (ctx->host->unwanted && atomic_load_explicit(ctx->host->unwanted, memory_order_relaxed))
-        return mo_op_fail(ctx, MOIRE_ECANCELLED, "the query has been answered, so its bodies run no more");
+    if (mo_body_unwanted(ctx->host)) return mo_body_cancelled(ctx);
     if (--*ctx->host->left < 0)
         return mo_op_fail(ctx, MOIRE_ELIMIT,
                           "its body would run more often than the limit loop_trips (%lld) allows; does the "

@@ -26,6 +26,11 @@ int mo_body_run(const struct mo_op_ctx *ctx, const struct mo_graph *body, const 
 /* An operator's inputs but those that its bodies capture. */
 int mo_own_inputs(const struct mo_op_ctx *ctx, const struct mo_graph *body);
 
+/* Nobody waits for the answer any more. */
+bool mo_body_unwanted(const struct mo_body_host *host);
+/* Fails with MOIRE_ECANCELLED. */
+int mo_body_cancelled(const struct mo_op_ctx *ctx);
+
 /* `make` under a count of its own where it runs in no other body. */
 int mo_make_counted(const struct mo_op_ctx *ctx, int (*make)(const struct mo_op_ctx *ctx));
 /* Runs any operator into outputs that are there. */

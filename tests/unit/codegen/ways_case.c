@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ways_case.c - see ways_case.h. */
+#include "codegen/region_graph.h"
 #include "tests/unit/codegen/ways_case.h"
 
 #include <setjmp.h>
@@ -111,7 +112,8 @@ int ways_check(struct ob *b, const char *name, bool special, ways_differ *differ
                                                     small ? MOIRE_PRECISION_INT8 : MOIRE_PRECISION_FP32};
             struct mo_plan_options options = {.isa = way < 0 ? MO_ISA_BASE : (enum mo_isa)way,
                                               .units = model ? MO_UNITS_MODEL : MO_UNITS_OWN,
-                                              .reference_only = way < 0};
+                                              .reference_only = way < 0,
+                                              .shaped = mo_region_graph};
             if (run_graph_in_used_memory(ways_graph_of(b, &front), &options, in, plain->n_inputs, got, &err))
                 fail_msg("%s: %s", name, err.message);
             snprintf(what, sizeof what, "%s, %s%s%s", name,

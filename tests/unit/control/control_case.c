@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "codegen/frontend.h"
+#include "codegen/region_graph.h"
 #include "runtime/ops/util.h"
 #include "tests/unit/codegen/used_memory.h"
 #include "tools/moire/verify/ways.h"
@@ -57,7 +58,7 @@ static int load(struct control *c, enum way way, struct mo_graph **g, moire_erro
 }
 
 static int run(struct control *c, enum way way, moire_tensor *out, int *n, moire_error *err) {
-    const struct mo_plan_options options = {.isa = mo_isa_detect()};
+    const struct mo_plan_options options = {.isa = mo_isa_detect(), .shaped = mo_region_graph};
     struct mo_graph *g;
     int rc = load(c, way, &g, err);
     *n = 0;

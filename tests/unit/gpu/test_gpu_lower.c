@@ -82,10 +82,10 @@ static void what_is_not_supported_is_named(void **state) {
     ob_destroy(b);
 }
 
-/* Layers of 8-bit numbers, split recurrences, frames as images, columns of filters: the passes that make
- * them are left out for devices. */
+/* Layers of 8-bit numbers, split recurrences, frames as images, columns of filters, regions: the passes that
+ * make them are left out for devices. */
 static bool is_for_cores(const struct mo_op *op) {
-    static const char *const split[] = {"RNN", "GRU", "LSTM", "Lengths", "Frames", "TapSum"};
+    static const char *const split[] = {"RNN", "GRU", "LSTM", "Lengths", "Frames", "TapSum", "Region"};
     bool is_split = false;
     for (size_t i = 0; i < sizeof split / sizeof *split; i++)
         is_split = is_split || !strcmp(op->name, split[i]);

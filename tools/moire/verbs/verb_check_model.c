@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
+#include "codegen/region_graph.h"
 #include "runtime/base/text.h"
 #include "tools/moire/census.h"
 #include "tools/moire/verify/check_layers.h"
@@ -278,7 +279,7 @@ static int run_verify(struct findings *f, const struct mo_frontend_options *fron
 
 /* Whether the model can be made ready to run, and which hot layers have no fast kernel. */
 static int check_plan(struct findings *f, const struct mo_frontend_options *front, moire_error *err) {
-    struct mo_plan_options options = {.isa = mo_isa_detect()};
+    struct mo_plan_options options = {.isa = mo_isa_detect(), .shaped = mo_region_graph};
     struct mo_store *store = NULL;
     struct mo_graph *g = NULL;
     struct mo_plan *plan = NULL;

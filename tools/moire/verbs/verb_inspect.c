@@ -6,6 +6,7 @@
 #include <string.h>
 #include "codegen/frontend.h"
 #include "codegen/family/family.h"
+#include "codegen/region_graph.h"
 #include "runtime/base/text.h"
 #include "runtime/plan/compiled.h"
 #include "tools/moire/inspect/graph_svg.h"
@@ -106,7 +107,7 @@ static int load(struct mo_inspection *in, const struct mo_options *o, struct mo_
     bare.no_passes = true;
     int rc = mo_frontend_load(env, in->file, &bare, before, err);
     if (!rc) rc = mo_frontend_load(env, in->file, &front, &after, err);
-    struct mo_plan_options planning = {.isa = mo_isa_detect(), .store = store};
+    struct mo_plan_options planning = {.isa = mo_isa_detect(), .store = store, .shaped = mo_region_graph};
     if (!rc) mo_graph_compact(after);
     if (!rc && (rc = find_families(in, after, err))) mo_graph_destroy(after);
     return rc ? rc : mo_plan_build(after, &planning, plan, err);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "codegen/frontend.h"
+#include "codegen/region_graph.h"
 #include "runtime/ops/trial.h"
 #include "tools/moire/command_line/flags.h"
 #include "tools/moire/inspect/graph_svg.h"
@@ -170,7 +171,8 @@ static int run(const struct mo_env *env, const struct mo_options *o) {
     if (!rc && !o->generic && !o->reference) rc = mo_path_open_store(env, o->store, &store, &err);
     if (!rc) rc = mo_run_shapes(env, o, shapes, &err);
     if (!rc) front.shapes = shapes->shape, front.n_shapes = shapes->n;
-    const struct mo_plan_options planning = {.isa = r.isa, .store = store, .reference_only = o->reference};
+    const struct mo_plan_options planning = {
+        .isa = r.isa, .store = store, .reference_only = o->reference, .shaped = mo_region_graph};
     if (!rc) mo_settle_precision(env, o, r.file, &planning, &front);
     if (!rc) rc = mo_frontend_load(env, r.file, &front, &graph, &err);
     if (!rc) rc = mo_plan_build(graph, &planning, &plan, &err);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * check_layers.c - see check_layers.h.  A layer becomes a graph of its own: blocked inputs and outputs are
  * reordered from and to plain ones, so that reference and kernels see the same numbers. */
+#include "codegen/region_graph.h"
 #include "tools/moire/verify/check_layers.h"
 
 #include <math.h>
@@ -221,7 +222,8 @@ static int check_layer(const struct mo_layer_checker *c, const struct mo_node *n
     struct layer_run r = {.checker = c, .reference = layer_graph(c->graph, node)};
     int rc = r.reference ? run_references(&r, err) : mo_fail(err, MOIRE_ENOMEM, "out of memory");
     for (int t = 0; !rc && t < c->n_targets; t++) {
-        struct mo_plan_options options = {.isa = c->targets[t].isa, .store = c->targets[t].store};
+        struct mo_plan_options options = {
+            .isa = c->targets[t].isa, .store = c->targets[t].store, .shaped = mo_region_graph};
         struct mo_graph *g = layer_graph(c->graph, node);
         struct mo_plan *plan = NULL;
         r.check = (struct mo_layer_check){.layer = node->id, .text = text, .target = c->targets[t]};

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "codegen/frontend.h"
+#include "codegen/region_graph.h"
 #include "codegen/search/writer.h"
 #include "runtime/plan/versions.h"
 #include "tools/moire/verify/verify_steps.h"
@@ -29,7 +30,7 @@ static int load_graph(const struct round *r, struct mo_graph **out, moire_error 
 }
 
 static int load_compiled(struct round *r, moire_error *err) {
-    struct mo_plan_options options = {.isa = r->v->request.isa, .store = r->store};
+    struct mo_plan_options options = {.isa = r->v->request.isa, .store = r->store, .shaped = mo_region_graph};
     struct mo_graph *g;
     int rc = load_graph(r, &g, err);
     if (rc) return rc;
@@ -48,7 +49,7 @@ static int load_compiled(struct round *r, moire_error *err) {
 }
 
 static int load_built_in(struct round *r, moire_error *err) {
-    struct mo_plan_options options = {.isa = r->v->request.isa};
+    struct mo_plan_options options = {.isa = r->v->request.isa, .shaped = mo_region_graph};
     struct mo_graph *g;
     int rc = load_graph(r, &g, err);
     return rc ? rc : mo_plan_build(g, &options, &r->built_in, err);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * ways.c - runs a model by its references or by a plan. */
+#include "codegen/region_graph.h"
 #include "tools/moire/verify/ways.h"
 
 #include <string.h>
@@ -90,7 +91,8 @@ int mo_way_run(const struct mo_env *env, const struct mo_way_target *target, con
                moire_tensor *outputs, int cap, int *n_outputs, moire_error *err) {
     struct mo_frontend_options front = *options;
     struct mo_plan_options plan = {.isa = target->isa,
-                                   .store = target->way == MO_WAY_STORE ? target->store : NULL};
+                                   .store = target->way == MO_WAY_STORE ? target->store : NULL,
+                                   .shaped = mo_region_graph};
     struct mo_graph *g;
     front.no_passes = target->way == MO_WAY_REFERENCE;
     *n_outputs = 0;

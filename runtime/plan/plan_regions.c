@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * plan_regions.c - plans of regions: layers whose shapes are known only when they run (codegen/passes/
+ * pass_regions.c).
+ *
+ * A region keeps plans for the shapes that came last, at most MOST_PLANS; the one that has not been used for
+ * longest goes.  All have the same packed weights: the first plan packs them, the others are made of a graph
+ * whose weights are elided.  Where shapes want a weight packed in a way that is not there yet, the plan is
+ * made again with the plain weights, which stay: so often as there are such ways, and no more.  Plans are
+ * made under the region's lock.  Activations lie in memory that a run takes and gives back. */
+#include <string.h>
+#include "runtime/base/lock.h"
+#include "runtime/base/numbers.h"
+#include "runtime/plan/plan_impl.h"
+#include "variants/packed.h"
+
+enum { MOST_PLANS = 16, MOST_DEPTH = 4, ALIGN = 64, HUGE_PAGE = 2 << 20 };
+
+struct shaped {
+    struct mo_plan *plan; /* NULL: the place is free */
+    int users;            /* runs that go on */
+    int64_t used;         /* when last */
+};
+
+struct mo_plan_region {
+    struct mo_plan_region *next;
+    const struct mo_env *env;
+    const struct mo_graph *body;
+    struct mo_plan_options options;
+    struct mo_weights *weights;
+    const void *hollow; /* what elided weights point to */
+    struct mo_lock lock;
+    int64_t clock;
+    struct shaped place[MOST_PLANS];
+};
+
+int mo_plan_add_region(struct mo_plan *plan, const struct mo_plan_options *options,
+                       const struct mo_node *node, moire_error *err) {
+    const struct mo_graph *body = mo_node_body(node, "body");
+    int64_t most = 1;
+    if (!options->shaped || !body || options->depth >= MOST_DEPTH) return MOIRE_OK;
+    struct mo_plan_region *region = mo_region_alloc(plan->region, sizeof *region);
+    for (int i = 0; i < body->n_tensors; i++)
+        if (body->tensors[i]->data && mo_tensor_bytes(body->tensors[i]) > most)
+            most = mo_tensor_bytes(body->tensors[i]);
+    if (!region) return mo_fail(err, MOIRE_ENOMEM, "out of memory for a region");
+    *region =
+        (struct mo_plan_region){.next = plan->regions, .env = plan->env, .body = body, .options = *options};
+    region->options.variant = NULL;
+    region->options.depth++;
+    region->hollow = mo_region_reserve(plan->region, (size_t)most);
+    region->weights = mo_weights_create(plan->env);
+    plan->regions = region;
+    return region->hollow && region->weights ? MOIRE_OK
+                                             : mo_fail(err, MOIRE_ENOMEM, "out of memory for a region");
+}
+
+void mo_plan_free_regions(struct mo_plan *plan) {
+    for (struct mo_plan_region *region = plan->regions; region; region = region->next) {
+        for (int i = 0; i < MOST_PLANS; i++)
+            mo_plan_destroy(region->place[i].plan);
+        mo_weights_destroy(region->weights);
+    }
+    plan->regions = NULL;
+}
+
+struct mo_plan_region *mo_plan_region_of(const struct mo_plan *plan, const struct mo_graph *body) {
+    struct mo_plan_region *region = plan->regions;
+    while (region && region->body != body)
+        region = region->next;
+    return region;
+}
+
+struct mo_plan_shaped mo_plan_count_shaped(const struct mo_plan *plan) {
+    struct mo_plan_shaped all = {0};
+    for (struct mo_plan_region *region = plan->regions; region; region = region->next) {
+        mo_lock_take(region->env->sys, &region->lock);
+        for (int i = 0; i < MOST_PLANS; i++)
+            all.plans += region->place[i].plan != NULL;
+        mo_lock_drop(region->env->sys, &region->lock);
+        all.weight_bytes += mo_weights_bytes(region->weights);
+        all.regions++;
+    }
+    return all;
+}
+
+/* --- plans ---------------------------------------------------------------------------------------------- */
+
+static bool fits(const struct mo_plan *plan, const struct mo_value *in) {
+    const struct mo_graph *g = plan->graph;
+    for (int i = 0; i < g->n_inputs; i++) {
+        const struct mo_tensor *t = g->tensors[g->inputs[i]];
+        if (in[i].dtype != t->dtype || !mo_shape_equal(&in[i].shape, &t->shape)) return false;
+    }
+    return true;
+}
+
+/* Nothing is planned for tensors that are empty, or not of numbers. */
+static bool is_plannable(const struct mo_graph *body, const struct mo_value *in) {
+    for (int i = 0; i < body->n_inputs - body->n_captured; i++)
+        if (in[i].dtype == MO_BUNDLE || !mo_dtype_bytes(in[i].dtype) || mo_shape_count(&in[i].shape) < 1)
+            return false;
+    return true;
+}
+
+static int build(struct mo_plan_region *region, const struct mo_value *in, const void *elided,
+                 struct mo_plan **plan, bool *lacked, moire_error *err) {
+    struct mo_graph *graph;
+    *plan = NULL;
+    int rc = region->options.shaped(region->body, in, region->weights, elided, &graph, err);
+    if (rc) return rc;
+    rc = mo_plan_build(graph, &region->options, plan, err);
+    *lacked = !rc && (*plan)->graph->packed->lacked;
+    return rc;
+}
+
+/* The lock is held. */
+static struct mo_plan *make(struct mo_plan_region *region, const struct mo_value *in, moire_error *err) {
+    const bool packed = mo_weights_bytes(region->weights) > 0;
+    struct mo_plan *plan = NULL;
+    bool lacked = false;
+    int rc = packed ? build(region, in, region->hollow, &plan, &lacked, err) : MOIRE_ESTORE;
+    if (rc == MOIRE_ESTORE || lacked) {
+        struct mo_plan *poor = plan; /* it keeps what is packed until the other has it */
+        (void)build(region, in, NULL, &plan, &lacked, err);
+        mo_plan_destroy(poor);
+    }
+    return plan;
+}
+
+/* A free place, or that of the plan that has not been used for longest; NULL: all are running. */
+static struct shaped *free_place(struct mo_plan_region *region) {
+    struct shaped *oldest = NULL;
+    for (int i = 0; i < MOST_PLANS; i++) {
+        struct shaped *s = &region->place[i];
+        if (!s->plan) return s;
+        if (!s->users && (!oldest || s->used < oldest->used)) oldest = s;
+    }
+    return oldest;
+}
+
+/* The lock is held.  NULL: there is none, and none can be made now. */
+static struct shaped *plan_for(struct mo_plan_region *region, const struct mo_value *in, moire_error *err) {
+    for (int i = 0; i < MOST_PLANS; i++)
+        if (region->place[i].plan && fits(region->place[i].plan, in)) return &region->place[i];
+    struct shaped *s = free_place(region);
+    struct mo_plan *plan = s ? make(region, in, err) : NULL;
+    if (!plan) return NULL;
+    mo_plan_destroy(s->plan); /* after the new one has the weights */
+    *s = (struct shaped){.plan = plan};
+    return s;
+}
+
+static struct shaped *enter(struct mo_plan_region *region, const struct mo_value *in) {
+    moire_error unsaid = {0};
+    mo_lock_take(region->env->sys, &region->lock);
+    struct shaped *s = plan_for(region, in, &unsaid);
+    if (s) {
+        s->users++;
+        s->used = ++region->clock;
+    }
+    mo_lock_drop(region->env->sys, &region->lock);
+    return s;
+}
+
+static void leave(struct mo_plan_region *region, struct shaped *s) {
+    mo_lock_take(region->env->sys, &region->lock);
+    s->users--;
+    mo_lock_drop(region->env->sys, &region->lock);
+}
+
+/* --- running one ---------------------------------------------------------------------------------------- */
+
+static int run(const struct mo_plan *plan, const struct mo_op_ctx *ctx, const struct mo_value *in,
+               struct mo_value *out) {
+    const struct mo_sys *sys = plan->env->sys;
+    const size_t bytes = (size_t)mo_plan_body_scratch(plan);
+    struct mo_instance *instance;
+    int rc = mo_instance_create_bare(plan, &instance, ctx->err);
+    if (rc) return rc;
+    char *memory = sys->alloc(sys->self, bytes >= HUGE_PAGE ? HUGE_PAGE : ALIGN, bytes);
+    rc = memory ? mo_plan_body_run(instance, ctx, memory, in, out)
+                : mo_op_fail(ctx, MOIRE_ENOMEM, "out of memory (%zu bytes)", bytes);
+    mo_instance_destroy(instance);
+    mo_free(plan->env, memory);
+    return rc;
+}
+
+int mo_plan_region_run(struct mo_plan_region *region, const struct mo_op_ctx *ctx, const struct mo_value *in,
+                       struct mo_value *out) {
+    struct shaped *s = is_plannable(region->body, in) ? enter(region, in) : NULL;
+    if (!s) return MO_NEED_DATA;
+    const int rc = run(s->plan, ctx, in, out);
+    leave(region, s);
+    return rc;
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * test_shaped_regions.c - layers whose shapes are known only at run time are run by plans for the shapes that
+ * come, and give what the references give: whatever comes after what, by several at once, without memory, and
+ * where the shapes do not fit. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include "codegen/region_graph.h"
+#include "runtime/ops/op.h"
+#include "tests/unit/base/fault_sys.h"
+#include "tests/unit/codegen/ways_case.h"
+#include "tests/unit/control/region_case.h"
+
+enum { ROWS = REGION_ROWS, MOST_PLANS = 16 };
+
+/* --- running -------------------------------------------------------------------------------------------- */
+
+struct query {
+    float mask[ROWS];
+    int64_t to[2];
+};
+
+/* So many rows, others for every seed. */
+static struct query query_of(int rows, int seed) {
+    struct query q = {.to = {-1, 64}};
+    for (int i = 0; i < rows; i++)
+        q.mask[(i * 7 + seed) % ROWS] = 1;
+    return q;
+}
+
+static struct mo_plan *plan_of(struct ob *b, mo_plan_shaped_fn *shaped) {
+    struct mo_graph *g = ways_graph(b, true, true);
+    struct mo_plan *plan;
+    moire_error err = {0};
+    const struct mo_plan_options options = {.isa = mo_isa_detect(), .shaped = shaped};
+    if (mo_plan_build(g, &options, &plan, &err)) fail_msg("%s", err.message);
+    return plan;
+}
+
+static int set(struct mo_instance *instance, const struct mo_plan *plan, const struct query *q) {
+    const struct mo_graph *g = plan->graph;
+    int rc = MOIRE_OK;
+    for (int i = 0; i < g->n_inputs && !rc; i++) {
+        const struct mo_tensor *t = g->tensors[g->inputs[i]];
+        const size_t bytes = (size_t)mo_tensor_bytes(t);
+        float *x = calloc(bytes, 1);
+        moire_tensor in = {.dtype = t->dtype, .rank = t->shape.rank, .data = x, .bytes = bytes};
+        memcpy(in.shape, t->shape.d, sizeof in.shape);
+        for (size_t k = 0; k < bytes / 4; k++)
+            x[k] = sinf((float)k);
+        if (i == 0) memcpy(x, q->mask, bytes);
+        if (i == 2) memcpy(x, q->to, bytes);
+        rc = mo_instance_set_input(instance, i, &in, NULL);
+        free(x);
+    }
+    return rc;
+}
+
+/* One query; the instance has the answer. */
+static int answer(struct mo_instance *instance, const struct mo_plan *plan, const struct query *q) {
+    char *scratch = calloc((size_t)plan->scratch_bytes + 64, 1);
+    int rc = set(instance, plan, q);
+    if (!rc) rc = mo_instance_run(instance, 0, plan->n_steps, scratch);
+    free(scratch);
+    return rc;
+}
+
+static struct mo_instance *instance_of(const struct mo_plan *plan) {
+    struct mo_instance *instance;
+    assert_int_equal(mo_instance_create(plan, &instance, NULL), MOIRE_OK);
+    return instance;
+}
+
+static int differences(struct mo_instance *got, struct mo_instance *want, int outputs) {
+    int n = 0;
+    for (int i = 0; i < outputs; i++) {
+        moire_tensor a, b;
+        if (mo_instance_output(got, i, &a) || mo_instance_output(want, i, &b)) return 1;
+        n += a.rank != b.rank || memcmp(a.shape, b.shape, sizeof a.shape) != 0 ||
+             (a.bytes && ways_near_largest("a region", &a, &b));
+    }
+    return n;
+}
+
+/* A plan with regions and one without, on one query after the other. */
+struct pair {
+    struct mo_plan *plan, *plain;
+    struct mo_instance *is, *should;
+};
+
+static struct pair pair_of(struct ob *b) {
+    struct pair p = {.plan = plan_of(b, mo_region_graph), .plain = plan_of(b, NULL)};
+    p.is = instance_of(p.plan);
+    p.should = instance_of(p.plain);
+    return p;
+}
+
+static void end(struct pair *p, struct ob *b) {
+    mo_instance_destroy(p->is);
+    mo_instance_destroy(p->should);
+    mo_plan_destroy(p->plan);
+    mo_plan_destroy(p->plain);
+    ob_destroy(b);
+}
+
+static void same(struct pair *p, const struct query *q) {
+    if (answer(p->is, p->plan, q)) fail_msg("%s", mo_instance_message(p->is));
+    if (answer(p->should, p->plain, q)) fail_msg("%s", mo_instance_message(p->should));
+    assert_int_equal(differences(p->is, p->should, p->plan->graph->n_outputs), 0);
+    mo_instance_reset(p->is);
+    mo_instance_reset(p->should);
+}
+
+/* --- tests ---------------------------------------------------------------------------------------------- */
+
+static void products_and_what_is_joined_go_into_regions(void **state) {
+    static const struct {
+        struct ob *(*make)(void);
+        int regions, nodes;
+    } rows[] = {{region_products, 1, 8},
+                {region_convolutions, 1, 6},
+                {region_crossing, 2, 3},
+                {region_told, 1, 4},
+                {region_light, 0, 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct ob *b = rows[i].make();
+        struct mo_graph *g = ways_graph(b, true, true);
+        assert_int_equal(ways_count(g, "Region"), rows[i].regions);
+        for (int k = 0; k < g->n_nodes; k++)
+            if (mo_node_is_ours(g->nodes[k], "Region") && rows[i].regions == 1)
+                assert_true(mo_node_body(g->nodes[k], "body")->n_nodes >= rows[i].nodes);
+        mo_graph_destroy(g);
+        g = ways_graph(b, true, false);
+        assert_int_equal(ways_count(g, "Region"), 0); /* a graph for no machine's kernels has none */
+        mo_graph_destroy(g);
+        ob_destroy(b);
+    }
+}
+
+static void every_way_gives_the_same(void **state) {
+    static struct ob *(*const makes[])(void) = {region_products, region_convolutions, region_crossing};
+    (void)state;
+    for (size_t i = 0; i < sizeof makes / sizeof *makes; i++) {
+        struct ob *b = makes[i]();
+        assert_int_equal(ways_check(b, "a region", false, ways_near_largest), 0);
+        ways_without_memory(b);
+        ob_destroy(b);
+    }
+}
+
+/* From no row to all, up and down, so that plans come, go and come again. */
+static void shapes_change_from_query_to_query(void **state) {
+    static struct ob *(*const makes[])(void) = {region_products, region_convolutions, region_crossing,
+                                                region_told};
+    (void)state;
+    for (size_t i = 0; i < sizeof makes / sizeof *makes; i++) {
+        struct ob *b = makes[i]();
+        struct pair p = pair_of(b);
+        for (int turn = 0; turn < 60; turn++) {
+            const struct query q = query_of(turn * 11 % (ROWS + 1), turn);
+            same(&p, &q);
+        }
+        end(&p, b);
+    }
+}
+
+static void plans_are_few_and_share_their_weights(void **state) {
+    struct ob *b = region_products();
+    struct pair p = pair_of(b);
+    (void)state;
+    assert_int_equal(mo_plan_count_shaped(p.plan).regions, 1);
+    assert_int_equal(mo_plan_count_shaped(p.plan).plans, 0);
+    for (int rows = ROWS; rows > 0; rows--) {
+        const struct query q = query_of(rows, 0);
+        const int so_far = ROWS - rows + 1;
+        same(&p, &q);
+        const struct mo_plan_shaped now = mo_plan_count_shaped(p.plan);
+        assert_int_equal(now.plans, so_far < MOST_PLANS ? so_far : MOST_PLANS);
+        /* plain ones are (96 * 64 + 96 * 128) * 4 bytes; a form for many rows and one for few */
+        assert_true(now.weight_bytes > 0 && now.weight_bytes <= 2 * 2 * (96 * 64 + 96 * 128) * 4);
+    }
+    const int64_t bytes = mo_plan_count_shaped(p.plan).weight_bytes;
+    for (int rows = 1; rows <= MOST_PLANS; rows++) {
+        const struct query q = query_of(rows, 0);
+        same(&p, &q);
+    }
+    assert_int_equal(mo_plan_count_shaped(p.plan).weight_bytes, bytes);
+    assert_int_equal(mo_plan_count_shaped(p.plain).regions, 0);
+    end(&p, b);
+}
+
+/* Nothing is planned for no rows. */
+static void no_rows_are_no_plan(void **state) {
+    struct ob *b = region_convolutions();
+    struct pair p = pair_of(b);
+    const struct query none = query_of(0, 0);
+    (void)state;
+    same(&p, &none);
+    assert_int_equal(mo_plan_count_shaped(p.plan).plans, 0);
+    end(&p, b);
+}
+
+static void nobody_waits_any_more(void **state) {
+    const _Atomic bool unwanted = true;
+    struct ob *b = region_products();
+    struct pair p = pair_of(b);
+    const struct query q = query_of(5, 0);
+    (void)state;
+    mo_instance_heed(p.is, &unwanted);
+    assert_int_equal(answer(p.is, p.plan, &q), MOIRE_ECANCELLED);
+    mo_instance_reset(p.is);
+    same(&p, &q);
+    end(&p, b);
+}
+
+static void shapes_that_do_not_fit_name_the_layer(void **state) {
+    struct ob *b = region_unfit();
+    struct pair p = pair_of(b);
+    const struct query q = query_of(5, 0);
+    (void)state;
+    for (int turn = 0; turn < 2; turn++) {
+        assert_int_not_equal(answer(p.is, p.plan, &q), MOIRE_OK);
+        assert_non_null(strstr(mo_instance_message(p.is), "'y' (Conv)"));
+        assert_null(strstr(mo_instance_message(p.is), "Region"));
+        mo_instance_reset(p.is);
+    }
+    assert_int_equal(mo_plan_count_shaped(p.plan).plans, 0);
+    end(&p, b);
+}
+
+/* --- several at once ------------------------------------------------------------------------------------ */
+
+struct client {
+    pthread_t thread;
+    const struct mo_plan *plan, *plain;
+    int seed, wrong;
+};
+
+static void *ask(void *self) {
+    struct client *c = self;
+    struct mo_instance *is = NULL, *should = NULL;
+    if (mo_instance_create(c->plan, &is, NULL) || mo_instance_create(c->plain, &should, NULL)) c->wrong++;
+    for (int turn = 0; turn < 60 && !c->wrong; turn++) {
+        const struct query q = query_of((turn * 13 + c->seed) % (ROWS + 1), turn);
+        if (answer(is, c->plan, &q) || answer(should, c->plain, &q) ||
+            differences(is, should, c->plan->graph->n_outputs))
+            c->wrong++;
+        mo_instance_reset(is);
+        mo_instance_reset(should);
+    }
+    mo_instance_destroy(is);
+    mo_instance_destroy(should);
+    return NULL;
+}
+
+static void several_ask_at_once(void **state) {
+    enum { CLIENTS = 3 };
+    struct ob *b = region_products();
+    struct mo_plan *plan = plan_of(b, mo_region_graph), *plain = plan_of(b, NULL);
+    struct client c[CLIENTS];
+    (void)state;
+    for (int i = 0; i < CLIENTS; i++) {
+        c[i] = (struct client){.plan = plan, .plain = plain, .seed = i * 5};
+        assert_int_equal(pthread_create(&c[i].thread, NULL, ask, &c[i]), 0);
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        pthread_join(c[i].thread, NULL);
+        assert_int_equal(c[i].wrong, 0);
+    }
+    mo_plan_destroy(plan);
+    mo_plan_destroy(plain);
+    ob_destroy(b);
+}
+
+/* --- without memory ------------------------------------------------------------------------------------- */
+
+static int run_once(void *ctx) {
+    const struct mo_env *env = ctx;
+    struct ob *b = region_products();
+    struct mo_plan *plan = NULL;
+    struct mo_instance *instance = NULL;
+    struct mo_graph *g = NULL;
+    moire_error err;
+    size_t n;
+    const uint8_t *bytes = ob_pack(b, &n);
+    const struct mo_plan_options options = {.isa = mo_isa_detect(), .shaped = mo_region_graph};
+    int rc = mo_frontend_parse(env, bytes, n, NULL, NULL, &g, &err);
+    if (!rc) rc = mo_plan_build(g, &options, &plan, &err);
+    if (!rc) rc = mo_instance_create(plan, &instance, &err);
+    for (int rows = 3; rows < 5 && !rc; rows++) {
+        const struct query q = query_of(rows, 0);
+        rc = answer(instance, plan, &q);
+        mo_instance_reset(instance);
+    }
+    mo_instance_destroy(instance);
+    mo_plan_destroy(plan);
+    ob_destroy(b);
+    return rc;
+}
+
+static void runs_without_memory_leak_nothing(void **state) {
+    struct fault_sys f;
+    struct mo_env env = mo_env_default();
+    (void)state;
+    fault_sys_init(&f);
+    env.sys = &f.table;
+    assert_true(fault_sys_sweep(&f, run_once, &env, MOIRE_ENOMEM) > 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(products_and_what_is_joined_go_into_regions),
+        cmocka_unit_test(every_way_gives_the_same),
+        cmocka_unit_test(shapes_change_from_query_to_query),
+        cmocka_unit_test(plans_are_few_and_share_their_weights),
+        cmocka_unit_test(no_rows_are_no_plan),
+        cmocka_unit_test(nobody_waits_any_more),
+        cmocka_unit_test(shapes_that_do_not_fit_name_the_layer),
+        cmocka_unit_test(several_ask_at_once),
+        cmocka_unit_test(runs_without_memory_leak_nothing),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
