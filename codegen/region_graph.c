@@ -41,6 +41,7 @@ int mo_region_graph(const struct mo_graph *body, const struct mo_value *in, stru
     int rc = mo_number_weights(g, err);
     if (!rc && elided) mo_elide_weights(g, elided);
     if (!rc) rc = mo_use_weights(g, weights, elided, err);
+    if (!rc) g->packed->obtainable = elided != NULL;
     if (!rc) rc = prepare(g, err);
     if (rc)
         mo_graph_destroy(g);

@@ -52,13 +52,16 @@ static struct mo_weights_form form_of(const struct mo_node *node, int packing, s
                                     .scale = gemm ? (double)mo_attr_float(node, "alpha", 1) : 1};
 }
 
-bool mo_packed_has(const struct mo_graph *graph, const struct mo_node *node, int packing, int64_t bytes) {
+bool mo_packed_is_here(const struct mo_graph *graph, const struct mo_node *node, int packing, int64_t bytes) {
     const struct mo_tensor *plain = mo_node_in(graph, node, 1);
     if (!graph->packed || !graph->packed->weights || !plain || !mo_packed_elided(graph, plain)) return true;
     const struct mo_weights_form form = form_of(node, packing, (size_t)bytes);
-    const bool has = bytes > 0 && mo_weights_has_form(graph->packed->weights, plain->content, &form);
-    graph->packed->lacked = graph->packed->lacked || !has;
-    return has;
+    return bytes > 0 && mo_weights_has_form(graph->packed->weights, plain->content, &form);
+}
+
+bool mo_packed_has(const struct mo_graph *graph, const struct mo_node *node, int packing, int64_t bytes) {
+    if (graph->packed && graph->packed->obtainable) return true;
+    return mo_packed_is_here(graph, node, packing, bytes);
 }
 
 bool mo_packed_is_ready(const struct mo_graph *graph, const struct mo_node *node, int packing) {

@@ -28,7 +28,8 @@ struct mo_packed_places {
         *elided; /* what plain weights that exist only packed point to; never read; NULL: there are none */
     struct mo_weights *weights; /* shared with other plans; else NULL */
     bool lacks;                 /* the latest request was for weights that are not there and are elided */
-    bool lacked;                /* one was, or would have been */
+    bool lacked;                /* one request was */
+    bool obtainable;            /* elided ones can be had: a plan that lacked any is made again with them */
     int n, cap;                 /* places, in order of node and turn */
     struct mo_packed_place *place;
     int node, turn; /* of the latest request */
@@ -42,8 +43,10 @@ enum { MO_FORM_DECONV = 1000, MO_FORM_RECURRENT };
  * be written.  Otherwise zeroed memory, for the caller to fill; NULL: out of memory, or mo_packed_lacks(). */
 void *mo_packed_take(const struct mo_graph *graph, const struct mo_node *node, struct mo_region *region,
                      int packing, size_t bytes, bool *filled);
-/* Whether mo_packed_take() would not lack them. */
+/* Whether mo_packed_take() would not lack them; or the plan could then be made again. */
 bool mo_packed_has(const struct mo_graph *graph, const struct mo_node *node, int packing, int64_t bytes);
+/* Only the first of that. */
+bool mo_packed_is_here(const struct mo_graph *graph, const struct mo_node *node, int packing, int64_t bytes);
 /* A compiled model has weights of the node in this form. */
 bool mo_packed_is_ready(const struct mo_graph *graph, const struct mo_node *node, int packing);
 /* Of a request that got NULL: MOIRE_EUNSUPPORTED where the weights are elided; else MOIRE_ENOMEM. */

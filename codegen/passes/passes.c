@@ -8,13 +8,13 @@ static const struct pass {
     enum { ALWAYS, LAYOUT, SMALL } when; /* LAYOUT, SMALL: for kernels of this machine; of 8-bit numbers */
 } passes[] = {
     {"dead", mo_pass_dead, ALWAYS},
-    {"regions", mo_pass_regions, LAYOUT},
     {"identity", mo_pass_identity, ALWAYS},
     {"quantized operators", mo_pass_qoperators, ALWAYS},
     {"shared quantizers", mo_pass_shared_quantizers, ALWAYS},
     {"unsigned", mo_pass_unsigned, SMALL},
     {"quantized moves", mo_pass_quantized_moves, SMALL},
     {"small weights", mo_pass_small_weights, SMALL},
+    {"regions", mo_pass_regions, LAYOUT},
     {"explicit pads", mo_pass_explicit_pads, ALWAYS},
     {"taps", mo_pass_taps, ALWAYS},
     {"prefix", mo_pass_prefix, ALWAYS},

@@ -31,8 +31,6 @@ int mo_run_passes(struct mo_graph *g, const struct mo_frontend_options *options,
 
 /* pass_dead.c: drops nodes that nobody reads, and absent trailing outputs of the others. */
 mo_pass_fn mo_pass_dead;
-/* pass_regions.c: products whose shapes are known only at run time go into bodies of moire.Region. */
-mo_pass_fn mo_pass_regions;
 /* pass_identity.c: drops nodes that change nothing. */
 mo_pass_fn mo_pass_identity;
 /* pass_qoperators.c: operators on small integers become float32 layers between conversions. */
@@ -45,6 +43,8 @@ mo_pass_fn mo_pass_unsigned;
 mo_pass_fn mo_pass_quantized_moves;
 /* pass_small_weights.c: constants of 8 bits become float32, but for filters that may stay. */
 mo_pass_fn mo_pass_small_weights;
+/* pass_regions.c: products whose shapes are known only at run time go into bodies of moire.Region. */
+mo_pass_fn mo_pass_regions;
 /* pass_qconv.c: convolutions between conversions become moire.QConv. */
 mo_pass_fn mo_pass_qconv;
 /* pass_pads.c: makes auto_pad explicit; takes Pad nodes into the conv or pool that follows. */

@@ -171,7 +171,7 @@ static struct bilinear bilinear_at(double y, double x, int64_t h, int64_t w) {
                              {(1 - fy) * (1 - fx), (1 - fy) * fx, fy * (1 - fx), fy * fx}};
 }
 
-enum { MAX_SAMPLES = 1 << 20 };
+enum { MAX_SAMPLES = 1 << 20, MAX_KEPT = 1 << 16 };
 
 struct roi {
     double y, x, bin_h, bin_w; /* start and bin size */
@@ -195,41 +195,71 @@ static struct roi roi_at(const struct mo_op_ctx *ctx, int64_t r) {
     return roi;
 }
 
-static double roi_bin(const struct mo_op_ctx *ctx, const struct roi *roi, int64_t plane, int64_t oy,
-                      int64_t ox, bool max) {
+/* Where one sample of a bin is read. */
+static struct bilinear roi_sample(const struct mo_op_ctx *ctx, const struct roi *roi, int64_t bin,
+                                  int64_t k) {
+    const int64_t *x = ctx->in[0].shape.d, out_w = ctx->out[0].shape.d[3];
+    const double iy = (double)(k / roi->grid_w) + 0.5, ix = (double)(k % roi->grid_w) + 0.5;
+    const double py = roi->y + ((double)(bin / out_w) + iy / (double)roi->grid_h) * roi->bin_h;
+    const double px = roi->x + ((double)(bin % out_w) + ix / (double)roi->grid_w) * roi->bin_w;
+    return bilinear_at(py, px, x[2], x[3]);
+}
+
+/* The samples of all bins, which are those of every channel; NULL: too many to keep, or no memory. */
+static struct bilinear *roi_samples(const struct mo_op_ctx *ctx, const struct roi *roi) {
+    const int64_t bins = ctx->out[0].shape.d[2] * ctx->out[0].shape.d[3], each = roi->grid_h * roi->grid_w;
+    if (bins > MAX_KEPT / each) return NULL;
+    struct bilinear *all = mo_alloc(ctx->env, (size_t)(bins * each) * sizeof *all);
+    for (int64_t i = 0; all && i < bins * each; i++)
+        all[i] = roi_sample(ctx, roi, i / each, i % each);
+    return all;
+}
+
+static double mean_of(const float *x, const struct bilinear *b, int64_t n) {
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += b[i].weight[0] * (double)x[b[i].at[0]] + b[i].weight[1] * (double)x[b[i].at[1]] +
+               b[i].weight[2] * (double)x[b[i].at[2]] + b[i].weight[3] * (double)x[b[i].at[3]];
+    return sum / (double)n;
+}
+
+/* `kept`: its samples, or NULL. */
+static double roi_bin(const struct mo_op_ctx *ctx, const struct roi *roi, int64_t plane, int64_t bin,
+                      const struct bilinear *kept, bool max) {
     const struct mo_value *x = &ctx->in[0];
-    int64_t h = x->shape.d[2], w = x->shape.d[3];
+    const int64_t at = plane * x->shape.d[2] * x->shape.d[3], n = roi->grid_h * roi->grid_w;
     double sum = 0, top = -INFINITY;
-    for (int64_t iy = 0; iy < roi->grid_h; iy++)
-        for (int64_t ix = 0; ix < roi->grid_w; ix++) {
-            double py = roi->y + ((double)oy + ((double)iy + 0.5) / (double)roi->grid_h) * roi->bin_h;
-            double px = roi->x + ((double)ox + ((double)ix + 0.5) / (double)roi->grid_w) * roi->bin_w;
-            struct bilinear b = bilinear_at(py, px, h, w);
-            for (int k = 0; k < 4; k++) {
-                double v = b.weight[k] * mo_load(x, plane * h * w + b.at[k]);
-                sum += v;
-                top = fmax(top, v);
-            }
+    if (kept && !max && x->dtype == MOIRE_F32) return mean_of((const float *)x->data + at, kept, n);
+    for (int64_t i = 0; i < n; i++) {
+        const struct bilinear b = kept ? kept[i] : roi_sample(ctx, roi, bin, i);
+        for (int k = 0; k < 4; k++) {
+            double v = b.weight[k] * mo_load(x, at + b.at[k]);
+            sum += v;
+            top = fmax(top, v);
         }
-    return max ? top : sum / (double)(roi->grid_h * roi->grid_w);
+    }
+    return max ? top : sum / (double)n;
 }
 
 static int run_roi(const struct mo_op_ctx *ctx) {
-    const int64_t *y = ctx->out[0].shape.d;
+    const int64_t *y = ctx->out[0].shape.d, bins = y[2] * y[3];
     bool max = !strcmp(mo_attr_string(ctx->node, "mode", "avg"), "max");
     if (!mo_wanted(ctx, 0) || !mo_count(&ctx->in[0])) return MOIRE_OK;
     for (int64_t r = 0; r < y[0]; r++) {
         int64_t image = mo_load_int(&ctx->in[2], r);
         if (image < 0 || image >= ctx->in[0].shape.d[0])
             return mo_op_fail(ctx, MOIRE_EINVAL, "batch index %lld is out of range", (long long)image);
-        struct roi roi = roi_at(ctx, r);
-        if (roi.grid_h * roi.grid_w > MAX_SAMPLES)
+        const struct roi roi = roi_at(ctx, r);
+        const int64_t each = roi.grid_h * roi.grid_w;
+        if (each > MAX_SAMPLES)
             return mo_op_fail(ctx, MOIRE_ELIMIT, "region %lld needs more than %d samples a bin", (long long)r,
                               MAX_SAMPLES);
+        struct bilinear *kept = roi_samples(ctx, &roi);
         for (int64_t c = 0; c < y[1]; c++)
-            for (int64_t i = 0; i < y[2] * y[3]; i++)
-                mo_store(&ctx->out[0], (r * y[1] + c) * y[2] * y[3] + i,
-                         roi_bin(ctx, &roi, image * y[1] + c, i / y[3], i % y[3], max));
+            for (int64_t i = 0; i < bins; i++)
+                mo_store(&ctx->out[0], (r * y[1] + c) * bins + i,
+                         roi_bin(ctx, &roi, image * y[1] + c, i, kept ? kept + i * each : NULL, max));
+        mo_free(ctx->env, kept);
     }
     return MOIRE_OK;
 }

@@ -75,9 +75,9 @@ static bool keeps_float16(const struct mo_binder *binder, const struct mo_node *
     const bool wanted = mo_product_is_float16(g, node);
     if (!g->float16) return false;
     if (g->packed && g->packed->ready) return mo_packed_is_ready(g, node, MO_PACK_GEMM16_FLOAT16);
-    const bool wide = mo_packed_has(g, node, MO_PACK_GEMM16, numbers * 4);
+    const bool wide = mo_packed_is_here(g, node, MO_PACK_GEMM16, numbers * 4);
     if (mo_packed_elided(g, mo_node_in(g, node, 1)))
-        return mo_packed_has(g, node, MO_PACK_GEMM16_FLOAT16, numbers * 2) && (!wide || wanted);
+        return mo_packed_is_here(g, node, MO_PACK_GEMM16_FLOAT16, numbers * 2) && (!wide || wanted);
     const bool converts = binder->isa == MO_ISA_AVX2 || binder->isa == MO_ISA_AVX512;
     return converts && wanted && fits_float16(g, b);
 }

@@ -318,6 +318,35 @@ static void out_of_memory_is_reported(void **state) {
     }
 }
 
+/* Of values that rise evenly a bin's mean is the value at its middle, however many samples it has: few enough
+ * to keep for all channels, or not. */
+static void regions_of_a_slope_are_its_middles(void **state) {
+    static const struct {
+        moire_dtype type;
+        const char *attrs;
+    } rows[] = {{MOIRE_F32, "output_height=2 output_width=3 sampling_ratio=1"},
+                {MOIRE_F32, "output_height=2 output_width=3 sampling_ratio=2"},
+                {MOIRE_F32, "output_height=2 output_width=3 sampling_ratio=120"},
+                {MOIRE_F64, "output_height=2 output_width=3 sampling_ratio=2"},
+                {MOIRE_F64, "output_height=2 output_width=3 sampling_ratio=120"}};
+    static const double box[] = {1, 2, 7, 6}, image[] = {0};
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct op_case c;
+        op_case_open(&c, "RoiAlign", 10);
+        op_case_attrs(&c, rows[i].attrs);
+        op_case_input(&c, rows[i].type, "1x2x8x10", NULL);
+        op_case_input(&c, rows[i].type, "1x4", box);
+        op_case_input(&c, MOIRE_I64, "1", image);
+        assert_int_equal(op_case_run(&c, 1), MOIRE_OK);
+        for (int k = 0; k < 12; k++) {
+            const double y = 3 + 2 * (k / 3 % 2), x = 2 + 2 * (k % 3);
+            assert_true(fabs(op_case_out(&c, 0, k) - (k / 6 * 80 + y * 10 + x)) < 1e-4);
+        }
+        op_case_close(&c);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conv_applies_its_epilogue),
@@ -334,6 +363,7 @@ int main(void) {
         cmocka_unit_test(gemm_on_doubles_is_exact),
         cmocka_unit_test(slice_accepts_extreme_bounds),
         cmocka_unit_test(ceil_mode_drops_windows_in_the_padding),
+        cmocka_unit_test(regions_of_a_slope_are_its_middles),
         cmocka_unit_test(out_of_memory_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
