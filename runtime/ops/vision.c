@@ -199,9 +199,9 @@ static struct roi roi_at(const struct mo_op_ctx *ctx, int64_t r) {
 static struct bilinear roi_sample(const struct mo_op_ctx *ctx, const struct roi *roi, int64_t bin,
                                   int64_t k) {
     const int64_t *x = ctx->in[0].shape.d, out_w = ctx->out[0].shape.d[3];
-    const double iy = (double)(k / roi->grid_w) + 0.5, ix = (double)(k % roi->grid_w) + 0.5;
-    const double py = roi->y + ((double)(bin / out_w) + iy / (double)roi->grid_h) * roi->bin_h;
-    const double px = roi->x + ((double)(bin % out_w) + ix / (double)roi->grid_w) * roi->bin_w;
+    const int64_t oy = bin / out_w, ox = bin % out_w, iy = k / roi->grid_w, ix = k % roi->grid_w;
+    const double py = roi->y + ((double)oy + ((double)iy + 0.5) / (double)roi->grid_h) * roi->bin_h;
+    const double px = roi->x + ((double)ox + ((double)ix + 0.5) / (double)roi->grid_w) * roi->bin_w;
     return bilinear_at(py, px, x[2], x[3]);
 }
 

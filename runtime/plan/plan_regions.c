@@ -27,7 +27,7 @@ struct mo_plan_region {
     const struct mo_graph *body;
     struct mo_plan_options options;
     struct mo_weights *weights;
-    const void *hollow; /* what elided weights point to */
+    void *hollow; /* what elided weights point to: never touched, so that it takes no memory */
     struct mo_lock lock;
     int64_t clock;
     struct shaped place[MOST_PLANS];
@@ -47,7 +47,7 @@ int mo_plan_add_region(struct mo_plan *plan, const struct mo_plan_options *optio
         (struct mo_plan_region){.next = plan->regions, .env = plan->env, .body = body, .options = *options};
     region->options.variant = NULL;
     region->options.depth++;
-    region->hollow = mo_region_reserve(plan->region, (size_t)most);
+    region->hollow = mo_alloc(plan->env, (size_t)most);
     region->weights = mo_weights_create(plan->env);
     plan->regions = region;
     return region->hollow && region->weights ? MOIRE_OK
@@ -59,6 +59,7 @@ void mo_plan_free_regions(struct mo_plan *plan) {
         for (int i = 0; i < MOST_PLANS; i++)
             mo_plan_destroy(region->place[i].plan);
         mo_weights_destroy(region->weights);
+        mo_free(plan->env, region->hollow);
     }
     plan->regions = NULL;
 }

@@ -14,6 +14,7 @@ static moire_memory memory_of(moire_tenant *t) {
         m.weights = image->bytes ? (int64_t)image->n : t->plan->weight_bytes + t->plan->shared_bytes;
         m.plans = (int64_t)(mo_region_bytes(t->plan->region) + mo_region_bytes(graph->region)) -
                   t->plan->weight_bytes;
+        m.weights += mo_plan_count_shaped(t->plan).weight_bytes;
         m.activations = t->plan->arena_bytes;
         m.scratch = t->plan->scratch_bytes;
     }

@@ -340,8 +340,8 @@ static void regions_of_a_slope_are_its_middles(void **state) {
         op_case_input(&c, MOIRE_I64, "1", image);
         assert_int_equal(op_case_run(&c, 1), MOIRE_OK);
         for (int k = 0; k < 12; k++) {
-            const double y = 3 + 2 * (k / 3 % 2), x = 2 + 2 * (k % 3);
-            assert_true(fabs(op_case_out(&c, 0, k) - (k / 6 * 80 + y * 10 + x)) < 1e-4);
+            const int channel = k / 6, y = 3 + 2 * (k / 3 % 2), x = 2 + 2 * (k % 3);
+            assert_true(fabs(op_case_out(&c, 0, k) - (channel * 80 + y * 10 + x)) < 1e-4);
         }
         op_case_close(&c);
     }
