@@ -91,6 +91,22 @@ enum mo_packing {
     MO_PACK_COUNT = 33
 };
 
+/* The same of a layer in rounds: units of one round are independent, and every round needs all of the one
+ * before. `shared`: what they hand on. */
+typedef void mo_round_kernel(const struct mo_kargs *args, void *shared, int64_t round, int64_t begin,
+                             int64_t end, void *scratch);
+
+/* How a layer of few units runs on more workers than it has units: in rounds, which a team begins together.
+ * Gives the bytes that the units give. */
+struct mo_rounds {
+    int64_t n, units; /* rounds, and units of each */
+    int64_t pieces;   /* of a round that are worth a worker each, at most; at least 2 */
+    int64_t shared_bytes;
+    /* Before the first round: `shared` is 64-byte aligned and holds anything. */
+    void (*begin)(const struct mo_kargs *args, void *shared);
+    mo_round_kernel *run;
+};
+
 struct mo_version;
 /* One layer bound to a kernel: everything that does not depend on the query. */
 struct mo_step {
@@ -105,6 +121,7 @@ struct mo_step {
     const void *weights;
     const float *bias;
     int64_t units, scratch_bytes;
+    const struct mo_rounds *rounds; /* NULL: only units */
     int64_t flops, bytes; /* nominal 2*MACs; bytes moved at least once (inputs + weights + outputs) */
     int64_t executed;     /* flops the kernel does: fewer with Winograd or skipped padding; set by a binder
                              that knows, else as nominal */

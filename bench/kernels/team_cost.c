@@ -90,7 +90,7 @@ static void lead_pieces(void *ctx, const struct mo_pieces *p, void *scratch) {
 }
 
 static void be_guest(struct session *s, struct mo_claims *claims) {
-    static const struct mo_claims_calls calls = {long_step, guest_pieces};
+    static const struct mo_claims_calls calls = {long_step, guest_pieces, NULL};
     for (uint32_t seen = 0, asked;; seen = asked) {
         while ((asked = atomic_load(&s->asked)) == seen)
             mo_cpu_relax();
@@ -104,7 +104,8 @@ static void be_guest(struct session *s, struct mo_claims *claims) {
 
 /* --- both ----------------------------------------------------------------------------------------------- */
 static void measure(void *ctx, struct mo_together *team, int worker) {
-    static const struct mo_claims_calls empty = {empty_step, empty_pieces}, lead = {long_step, lead_pieces};
+    static const struct mo_claims_calls empty = {empty_step, empty_pieces, NULL},
+                                        lead = {long_step, lead_pieces, NULL};
     struct session *s = ctx;
     int code, block = 0;
     for (; block < ROUNDS; block++)

@@ -63,6 +63,11 @@ static void run_pieces(void *ctx, const struct mo_pieces *p, void *scratch) {
     mo_instance_pieces(w->s->instance, p->step, p->from, p->to, p->of, scratch);
 }
 
+static int run_again(void *ctx, int layer, int width) {
+    const struct walk *w = ctx;
+    return mo_instance_again(w->s->instance, layer, width);
+}
+
 /* The same layer by layer: a layer takes until the next one begins. */
 static int begin_layer(void *ctx, int layer, int width, void *scratch) {
     const struct walk *w = ctx;
@@ -107,8 +112,8 @@ static bool enough(const struct session *s, int done) {
 }
 
 static void run_all(void *ctx, struct mo_together *team, int worker) {
-    static const struct mo_claims_calls whole = {begin_step, run_pieces},
-                                        by_layer = {begin_layer, time_pieces};
+    static const struct mo_claims_calls whole = {begin_step, run_pieces, run_again},
+                                        by_layer = {begin_layer, time_pieces, run_again};
     struct session *s = ctx;
     struct walk walk = {s, worker, s->options->repeat ? 0 : -1}; /* -1: the one that does not count */
     int rc = MOIRE_OK;

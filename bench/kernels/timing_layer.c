@@ -36,6 +36,12 @@ static void run_pieces(void *ctx, const struct mo_pieces *p, void *scratch) {
     mo_instance_pieces(s->instance, s->layer, p->from, p->to, p->of, scratch);
 }
 
+static int run_again(void *ctx, int step, int width) {
+    const struct session *s = ctx;
+    (void)step;
+    return mo_instance_again(s->instance, s->layer, width);
+}
+
 /* Worker 0: takes a sample, and says how many runs the next one has. */
 static void decide(struct session *s) {
     const int64_t took = s->took;
@@ -49,7 +55,7 @@ static void decide(struct session *s) {
 }
 
 static void work(void *ctx, struct mo_together *team, int worker) {
-    static const struct mo_claims_calls calls = {run_step, run_pieces};
+    static const struct mo_claims_calls calls = {run_step, run_pieces, run_again};
     struct session *s = ctx;
     char *scratch = s->scratch + (size_t)worker * s->stride;
     int rc = MOIRE_OK;

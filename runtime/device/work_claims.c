@@ -225,6 +225,14 @@ static bool work_on(const struct work *w, uint64_t now) {
     return false;
 }
 
+/* The member has finished the last piece of a step; true: that has another round. */
+static bool share_again(const struct work *w, int step) {
+    const int width = mo_claims_width(w->c),
+              pieces = w->calls->again ? w->calls->again(w->ctx, step, width) : 0;
+    if (pieces > 0) share(w->c, step, (uint32_t)width, (uint32_t)pieces);
+    return pieces > 0;
+}
+
 /* Goes on from a step, alone, up to one that is shared (true), the end, or its leave. */
 static bool go_on(const struct work *w, int step, enum mo_claims_end *end, int *code) {
     struct mo_claims *c = w->c;
@@ -274,7 +282,7 @@ enum mo_claims_end mo_claims_work(struct mo_claims *c, struct mo_claims_member *
                                                          memory_order_relaxed))
                 continue;
         } else {
-            if (!work_on(&w, now)) continue;
+            if (!work_on(&w, now) || share_again(&w, next)) continue;
             next++;
         }
         if (!go_on(&w, next, &end, code)) return end;

@@ -5,7 +5,8 @@
  * every member begins with its own range of pieces, the same one for the same seat, so that its caches stay
  * warm; whoever has finished takes pieces of the range with most left.  Whoever finishes the
  * last piece of a step goes on with the next one: runs it alone, or shares it.  So nobody waits for a member
- * that does not hold a piece, however late it is, and no count of members has to be met.
+ * that does not hold a piece, however late it is, and no count of members has to be met.  A step may be
+ * shared several times, in rounds.
  *
  * A member comes by mo_claims_work(), at any time, and goes when the block is over or when it is asked to
  * leave, which it sees between two pieces.  A member whose core stops between two pieces touches nothing but
@@ -32,6 +33,9 @@ struct mo_claims_calls {
      * code. */
     int (*step)(void *ctx, int step, int width, void *scratch);
     void (*run)(void *ctx, const struct mo_pieces *pieces, void *scratch);
+    /* All pieces of the step have been run, and the caller is the only one at work.  Above 0: the step has
+     * another round of so many pieces.  May be NULL: no step has. */
+    int (*again)(void *ctx, int step, int width);
 };
 
 /* What a worker keeps about the team it is in; a cache line. */

@@ -108,9 +108,14 @@ static void measure_pieces(void *ctx, const struct mo_pieces *p, void *scratch) 
     job->ops->pieces(job->model, job->instance, p->step, p->from, p->to, p->of, scratch);
 }
 
+static int measure_again(void *ctx, int step, int width) {
+    const struct job *job = ctx;
+    return job->ops->again ? job->ops->again(job->model, job->instance, step, width) : 0;
+}
+
 /* All are there before the first layer begins. */
 static void measure(struct job *job, int worker) {
-    static const struct mo_claims_calls calls = {measure_step, measure_pieces};
+    static const struct mo_claims_calls calls = {measure_step, measure_pieces, measure_again};
     int code = MOIRE_OK;
     if (job->cores > 1) mo_barrier_wait(&job->barrier, worker);
     mo_claims_work(&job->claims, &job->member[worker], &calls, job, job->scratch[worker], &code);

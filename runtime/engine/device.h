@@ -46,6 +46,8 @@ struct mo_model_ops {
     /* As mo_instance_step() and mo_instance_pieces(): a layer by one worker, or pieces of it. */
     int (*step)(void *model, int instance, int layer, int width, void *scratch);
     void (*pieces)(void *model, int instance, int layer, int from, int to, int of, void *scratch);
+    /* As mo_instance_again().  May be NULL: no layer has rounds. */
+    int (*again)(void *model, int instance, int layer, int width);
     /* May be NULL.  Before layers [begin, end) of an instance start on so many cores: picks their versions
      * for these and a pressure.  The device's lock is held. */
     void (*select_versions)(void *model, int instance, int begin, int end, double pressure, int cores);

@@ -114,6 +114,14 @@ static void run_pieces(void *ctx, const struct mo_pieces *p, void *scratch) {
                               p->from, p->to, p->of, scratch);
 }
 
+static int run_again(void *ctx, int step, int width) {
+    const struct part *part = ctx;
+    const struct mo_team_block *block = part->block;
+    const struct mo_device_model *t = &block->tenant;
+    if (step == 0 || !t->ops->again) return 0;
+    return t->ops->again(t->model, block->run.instance, block->run.begin + step - 1, width);
+}
+
 /* --- cores come back ------------------------------------------------------------------------------------ */
 /* The lock is held.  The object is free when the last is out. */
 static void go_out(struct mo_team_block *block, int core) {
@@ -205,7 +213,7 @@ static void end_block(struct part *p, int code) {
 }
 
 void mo_team_block_work(void *ctx, int core, int worker, int n_workers) {
-    static const struct mo_claims_calls calls = {run_step, run_pieces};
+    static const struct mo_claims_calls calls = {run_step, run_pieces, run_again};
     struct mo_team_block *block = ctx;
     struct mo_cores_engine *c = block->cores;
     struct part part = {block, &c->place[core], mo_device_ring(c->device, core), core, false, -1};

@@ -171,6 +171,7 @@ void mo_instance_reset(struct mo_instance *instance) {
         instance->value[i] = mo_tensor_value(instance->plan->graph->tensors[i]);
     }
     instance->rc = MOIRE_OK;
+    instance->round = 0;
     instance->err = (moire_error){0};
 }
 

@@ -227,6 +227,12 @@ static int64_t lower_bound(const struct layout *l, int64_t *delta) {
     return most;
 }
 
+int mo_plan_check_arena(const struct mo_plan *plan, moire_error *err) {
+    if (plan->arena_bytes <= plan->env->limits.arena_bytes) return MOIRE_OK;
+    return mo_fail(err, MOIRE_ELIMIT, "activations need %lld bytes (limit arena_bytes)",
+                   (long long)plan->arena_bytes);
+}
+
 static int lay_out(struct mo_plan *plan, struct layout *l, struct mo_region *tmp, moire_error *err) {
     int rc = find_groups(plan, l, err);
     if (rc) return rc;
@@ -248,9 +254,8 @@ static int lay_out(struct mo_plan *plan, struct layout *l, struct mo_region *tmp
         qsort(l->list, (size_t)n, sizeof *l->list, by_time);
         plan->arena_bytes = place_all(l->list, placed, n);
     }
-    if (plan->arena_bytes > plan->env->limits.arena_bytes)
-        return mo_fail(err, MOIRE_ELIMIT, "activations need %lld bytes (limit arena_bytes)",
-                       (long long)plan->arena_bytes);
+    rc = mo_plan_check_arena(plan, err);
+    if (rc) return rc;
     for (int i = 0; i < l->graph->n_tensors; i++) {
         int64_t inside = 0;
         const struct group *g = group_of(l, i);

@@ -4,6 +4,7 @@
  * A layer is bound to a generic kernel or, failing that, to its operator's reference.  A compiled variant
  * from the store then replaces the generic kernel; it may want the weights packed otherwise. */
 #include <string.h>
+#include "runtime/base/numbers.h"
 #include "runtime/plan/plan_impl.h"
 #include "runtime/plan/versions.h"
 #include "variants/conv_geometry.h"
@@ -121,6 +122,18 @@ static int bind_step(struct mo_plan *plan, const struct mo_plan_options *options
     return MOIRE_OK;
 }
 
+/* Rounds share memory behind the activations: only one layer of a query runs at a time. */
+static int add_rounds(struct mo_plan *plan, moire_error *err) {
+    int64_t most = 0;
+    for (int k = 0; k < plan->n_steps; k++)
+        if (plan->steps[k].rounds && plan->steps[k].rounds->shared_bytes > most)
+            most = plan->steps[k].rounds->shared_bytes;
+    plan->rounds_at = mo_round_up(plan->arena_bytes, 64);
+    if (!most) return MOIRE_OK;
+    plan->arena_bytes = plan->rounds_at + most;
+    return mo_plan_check_arena(plan, err);
+}
+
 static int fill(struct mo_plan *plan, const struct mo_plan_options *options, moire_error *err) {
     struct mo_graph *graph = plan->graph;
     size_t tensors = (size_t)graph->n_tensors;
@@ -145,6 +158,7 @@ static int fill(struct mo_plan *plan, const struct mo_plan_options *options, moi
         if (plan->steps[k].scratch_bytes > plan->scratch_bytes)
             plan->scratch_bytes = plan->steps[k].scratch_bytes;
     }
+    if (!rc) rc = add_rounds(plan, err);
     plan->weight_bytes = (int64_t)(mo_region_bytes(plan->region) - before);
     plan->shared_bytes = mo_packed_shared(graph);
     if (!rc) rc = mo_plan_check_packed(plan, err);

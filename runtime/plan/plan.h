@@ -46,6 +46,7 @@ struct mo_plan {
     int64_t arena_lower;   /* lower bound: largest sum of live tensors at any step */
     int64_t weight_bytes;  /* packed, its own */
     int64_t shared_bytes;  /* packed, shared with other plans of the model */
+    int64_t rounds_at;     /* arena offset of what rounds of a layer share */
     int64_t scratch_bytes; /* per worker: the largest of all steps */
     int64_t packed_bytes;  /* of specialised steps: packed weights, */
     int64_t version_bytes; /* and those that only their other versions read */
@@ -107,6 +108,8 @@ int mo_instance_run(struct mo_instance *instance, int begin, int end, void *scra
 int mo_instance_step(struct mo_instance *instance, int layer, int width, void *scratch);
 /* Pieces [from, to) of a layer that is cut into `of`, in the version picked last. */
 void mo_instance_pieces(struct mo_instance *instance, int layer, int from, int to, int of, void *scratch);
+/* After all these pieces.  Above 0: the layer has another round, to be cut into so many. */
+int mo_instance_again(struct mo_instance *instance, int layer, int width);
 /* How many of a team's workers get a share of the layer, in the version of it that serves most of them. */
 int mo_step_workers(const struct mo_step *step, int n_workers);
 /* How many workers can have a share of the layer that is worth waking one for; at least 1. */

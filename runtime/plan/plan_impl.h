@@ -17,6 +17,7 @@ struct mo_instance {
     void *own;                 /* the arena, when the instance has it of its own */
     struct mo_kargs *args;     /* of every step; unused by reference, view and dynamic steps */
     unsigned char *pick;       /* of every step: the version that runs */
+    int64_t round;             /* of the layer that runs now: begun so far; 0: it is in none */
     struct mo_value *value;    /* of every tensor, as operators see it */
     bool *placed;              /* of every tensor: lies in the arena */
     void **owned;              /* of every tensor: storage of dynamic layers, freed by reset */
@@ -32,6 +33,8 @@ struct mo_instance {
 
 /* memory.c: storage groups, lifetimes, offsets.  Fills offset, image, arena_bytes and arena_lower. */
 int mo_plan_memory(struct mo_plan *plan, moire_error *err);
+/* MOIRE_ELIMIT: the arena is larger than the limit. */
+int mo_plan_check_arena(const struct mo_plan *plan, moire_error *err);
 
 /* cost.c: true when the layer moves no bytes: its outputs already lie where its inputs are. */
 bool mo_plan_is_view(const struct mo_graph *graph, const struct mo_node *node);

@@ -6,7 +6,10 @@
  * from a slow one in the middle of a layer.  A piece is some 5 us of work at least, against 0.05 us for
  * claiming it.  Where the units of one call share what it prepares first (transformed tiles, packed rows),
  * a second piece would prepare it again: there a range is one piece.  A member that is alone cuts long layers
- * likewise, for those who join it.  The layers after a failed one are skipped. */
+ * likewise, for those who join it.  The layers after a failed one are skipped.
+ *
+ * A layer with fewer units than the team has members may have rounds; whoever finishes one begins the next.
+ */
 #include "runtime/plan/plan_impl.h"
 #include "runtime/plan/versions.h"
 
@@ -20,7 +23,8 @@ enum {
     MOST_PIECES = 16, /* of one member */
     /* From some 200 us on one core cuts a layer, too, so that others can join it. */
     LONG_FLOPS = 20000000,
-    LONG_BYTES = 2 << 20
+    LONG_BYTES = 2 << 20,
+    LONG_ROUND_FLOPS = 1000000 /* a hundredth of it is what a round costs one core */
 };
 
 /* What runs a step of this instance, and in how many units. */
@@ -40,8 +44,21 @@ static bool is_single(const struct mo_step *step) {
     return !step->run || step->units < 2 || (step->flops < SMALL_FLOPS && step->bytes < SMALL_BYTES);
 }
 
+static bool is_long(const struct mo_step *step) {
+    return step->flops >= LONG_FLOPS || step->bytes >= LONG_BYTES;
+}
+
+/* One core that is alone has rounds, too, so that others can join it, where they are long. */
+static bool has_rounds(const struct mo_step *step, int width) {
+    if (!step->rounds) return false;
+    return step->units < width ||
+           (step->units == 1 && is_long(step) && step->flops / step->rounds->n >= LONG_ROUND_FLOPS);
+}
+
 int mo_step_workers(const struct mo_step *step, int n_workers) {
     int64_t units = step->units;
+    if (has_rounds(step, n_workers))
+        return step->rounds->pieces < n_workers ? (int)step->rounds->pieces : n_workers;
     if (is_single(step)) return 1;
     for (int i = 1; i < step->n_versions; i++)
         if (step->version[i].units > units) units = step->version[i].units;
@@ -75,10 +92,6 @@ static bool is_joint(const struct mo_instance *instance, int k) {
     return step->joint || step->node->fuse.gated || packing > MO_PACK_GEMM16; /* Winograd, Strassen */
 }
 
-static bool is_long(const struct mo_step *step) {
-    return step->flops >= LONG_FLOPS || step->bytes >= LONG_BYTES;
-}
-
 static int pieces_of(const struct mo_instance *instance, int k, int width) {
     const struct mo_step *step = &instance->plan->steps[k];
     int64_t units, flops = step->flops / PIECE_FLOPS, bytes = step->bytes / PIECE_BYTES;
@@ -89,9 +102,31 @@ static int pieces_of(const struct mo_instance *instance, int k, int width) {
     return (int)(units < each * width ? units : each * width);
 }
 
+static void *shared_of(const struct mo_instance *instance) {
+    return instance->arena + instance->plan->rounds_at;
+}
+
+/* Pieces of the round that begins. */
+static int next_round(struct mo_instance *instance, int layer, int width) {
+    const struct mo_rounds *r = instance->plan->steps[layer].rounds;
+    instance->round++;
+    return (int)(r->pieces < width ? r->pieces : width);
+}
+
+int mo_instance_again(struct mo_instance *instance, int layer, int width) {
+    if (instance->round && instance->round < instance->plan->steps[layer].rounds->n)
+        return next_round(instance, layer, width);
+    instance->round = 0;
+    return 0;
+}
+
 int mo_instance_step(struct mo_instance *instance, int layer, int width, void *scratch) {
     if (instance->rc) return instance->rc;
     const struct mo_step *step = &instance->plan->steps[layer];
+    if (has_rounds(step, width)) {
+        step->rounds->begin(&instance->args[layer], shared_of(instance));
+        return next_round(instance, layer, width);
+    }
     if (!is_single(step) && (width > 1 || is_long(step))) {
         const int pieces = pieces_of(instance, layer, width);
         if (width > 1 || pieces > 1) return pieces;
@@ -107,9 +142,14 @@ void mo_instance_run_units(struct mo_instance *instance, int layer, int64_t begi
 }
 
 void mo_instance_pieces(struct mo_instance *instance, int layer, int from, int to, int of, void *scratch) {
+    const struct mo_rounds *r = instance->plan->steps[layer].rounds;
     int64_t units;
     mo_kernel *run = kernel_of(instance, layer, &units);
-    run(&instance->args[layer], units * from / of, units * to / of, scratch);
+    if (instance->round)
+        r->run(&instance->args[layer], shared_of(instance), instance->round - 1, r->units * from / of,
+               r->units * to / of, scratch);
+    else
+        run(&instance->args[layer], units * from / of, units * to / of, scratch);
 }
 
 int mo_instance_run(struct mo_instance *instance, int begin, int end, void *scratch) {

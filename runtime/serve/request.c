@@ -158,6 +158,11 @@ static void model_pieces(void *model, int instance, int layer, int from, int to,
     mo_instance_pieces(t->instances[instance], layer, from, to, of, scratch);
 }
 
+static int model_again(void *model, int instance, int layer, int width) {
+    const moire_tenant *t = model;
+    return mo_instance_again(t->instances[instance], layer, width);
+}
+
 static const char *reason(const moire_tenant *t, const struct mo_answer *a) {
     if (a->code == MOIRE_EFAILED && a->instance >= 0) {
         const char *message = mo_instance_message(t->instances[a->instance]);
@@ -230,6 +235,7 @@ const struct mo_model_ops mo_serve_model = {
     .rest = model_rest,
     .step = model_step,
     .pieces = model_pieces,
+    .again = model_again,
     .select_versions = model_select_versions,
     .version = model_version,
 };

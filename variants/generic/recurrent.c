@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * recurrent.c - binds moire.RNN, GRU and LSTM: constant R, fused activations, lengths that somebody has
- * checked.  A unit steps through some sequences in one direction. */
+ * checked.  A unit steps through some sequences in one direction.
+ *
+ * Few sequences make few units.  A step of theirs is cut by states instead, in a round for each step, where
+ * that is worth handing every step over: R is long, and a part of it may fit a private cache that R does not.
+ * Not so where lengths differ, or where a step has two products after each other. */
 #include <math.h>
 #include <string.h>
 #include "variants/generic/bind.h"
@@ -9,6 +13,8 @@
 /* Sequences of a unit; and of the units that a call takes through their steps together, so that weights are
  * read once for all of them: their sums are to stay in a private cache beside those. */
 enum { PIECE = 4, MOST = 28, SLACK = 16 };
+/* Flops of a worker's piece of a round, at least: some 0.5 us, where a round costs 0.3 us. */
+enum { ROUND_FLOPS = 45000 };
 
 static bool is_constant(const struct mo_tensor *t) {
     return !t || (mo_f32(t) && t->data);
@@ -100,6 +106,39 @@ static void set_strides(const struct mo_recurrent *l, struct mo_recurrent_params
     p->state_way = l->batch_first ? l->hidden : l->batch * l->hidden;
 }
 
+/* States before the first step, of all directions. */
+static void begin_rounds(const struct mo_kargs *args, void *shared) {
+    const struct mo_recurrent_params *p = args->params;
+    const int64_t side = p->batch * p->padded;
+    for (int64_t way = 0; way < p->directions; way++) {
+        float *const place = (float *)shared + way * MO_RECURRENT_PLACES * side;
+        memset(place, 0, (size_t)(MO_RECURRENT_PLACES * side) * sizeof *place);
+        for (int i = 0; i < 2; i++) {
+            const float *from = p->first[i] ? p->first[i] : args->in[MO_RECURRENT_INITIAL_H + i];
+            for (int64_t row = 0; from && row < p->batch; row++)
+                memcpy(place + 2 * i * side + row * p->padded, from + way * p->state_way + row * p->state_row,
+                       (size_t)p->hidden * sizeof *from);
+        }
+    }
+}
+
+/* Rounds in place of units, for teams that have more workers; false: out of memory. */
+static bool add_rounds(const struct mo_binder *binder, const struct mo_node *node,
+                       const struct mo_recurrent_params *p, struct mo_step *step) {
+    const bool twice = p->cell == MO_CELL_GRU && !p->before_reset;
+    if (p->pieces > 1 || twice || mo_node_in(binder->graph, node, MO_RECURRENT_LENGTHS)) return true;
+    struct mo_rounds rounds = {
+        .n = p->seq,
+        .units = p->directions * (p->padded / 16),
+        .pieces = 2 * p->directions * p->batch * p->gates * p->hidden * p->hidden / ROUND_FLOPS,
+        .shared_bytes = p->directions * MO_RECURRENT_PLACES * p->batch * p->padded * (int64_t)sizeof(float),
+        .begin = begin_rounds,
+        .run = mo_simd_of(binder->isa)->recurrent_round};
+    if (rounds.pieces > rounds.units) rounds.pieces = rounds.units;
+    if (rounds.pieces > p->directions) step->rounds = mo_keep(binder, &rounds, sizeof rounds);
+    return rounds.pieces <= p->directions || step->rounds;
+}
+
 static int bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                 moire_error *err) {
     struct mo_recurrent l = {0};
@@ -129,6 +168,8 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
         return mo_fail(err, MOIRE_ENOMEM, "out of memory for the constants of node '%s'", node->name);
     step->scratch_bytes = 4 * (p.most * ((l.gates + 3) * p.padded + l.hidden) + SLACK);
     step->joint = p.pieces > 1;
+    if (!add_rounds(binder, node, &p, step))
+        return mo_fail(err, MOIRE_ENOMEM, "out of memory for the rounds of node '%s'", node->name);
     return mo_bound(step, mo_simd_of(binder->isa)->recurrent, "recurrent", mo_keep(binder, &p, sizeof p),
                     l.directions * p.pieces, err);
 }

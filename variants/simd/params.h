@@ -78,7 +78,10 @@ struct mo_attention_bytes_params {
 
 /* recurrent: the steps of moire.RNN, GRU and LSTM (runtime/ops/recurrent.h), R packed as MO_FORM_RECURRENT.
  * What is constant of lengths, first states, peepholes and bias is here, as the arguments do not have it; the
- * rest of lengths and first states is in the arguments.  unit = (direction, piece of the batch). */
+ * rest of lengths and first states is in the arguments.  unit = (direction, piece of the batch); in rounds,
+ * which share MO_RECURRENT_PLACES times [batch][padded] floats a direction (states after an even number of
+ * steps, after an odd one, cells): (direction, block of 16 states). */
+enum { MO_RECURRENT_PLACES = 3 };
 struct mo_recurrent_params {
     enum mo_cell cell;
     int gates, directions;

@@ -52,6 +52,7 @@ struct mo_simd_table {
     mo_write_floats_fn *write_floats;
     mo_widen_fn *widen;
     mo_copy_pixels_fn *copy_pixels;
+    mo_round_kernel *recurrent_round;
 #define MO_SIMD_FIELD(name) mo_kernel *name;
     MO_SIMD_KERNELS(MO_SIMD_FIELD)
 #undef MO_SIMD_FIELD
@@ -70,6 +71,7 @@ mo_requantize_fn MO_SIMD(requantize);
 mo_write_floats_fn MO_SIMD(write_floats);
 mo_widen_fn MO_SIMD(widen);
 mo_copy_pixels_fn MO_SIMD(copy_pixels);
+mo_round_kernel MO_SIMD(recurrent_round);
 #undef MO_SIMD_DECLARE
 #endif
 #endif

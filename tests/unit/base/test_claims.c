@@ -11,26 +11,41 @@
 #include "runtime/base/lock.h"
 #include "tests/unit/base/claims_bed.h"
 
-enum { STEPS = 60, MOST = 24, BLOCKS = 150 };
+enum { STEPS = 60, MOST = 24, ROUNDS = 6, BLOCKS = 150 };
 static const uint64_t seed = 11;
 
 /* Steps that check that the one before them is complete. */
 struct steps {
     int pieces[STEPS];    /* of each; 0: one worker runs it */
+    int rounds[STEPS];    /* in which it is shared; at least 1 */
+    int round;            /* of the last step that was begun, from 1 on */
     int ran[STEPS][MOST]; /* plain memory: the object has to order what the members do */
     int fails_at;         /* this step says -7 */
     int last;             /* that was begun */
     _Atomic int wrong;
 };
 
+/* All pieces of the step have been run in so many rounds. */
+static void expect(struct steps *s, int step, int rounds) {
+    for (int i = 0; i < s->pieces[step]; i++)
+        if (s->ran[step][i] != rounds) atomic_fetch_add(&s->wrong, 1);
+}
+
 static int begin_step(void *ctx, int step, int width, void *scratch) {
     struct steps *s = ctx;
     (void)scratch;
     if (step != s->last + 1 || width < 1) atomic_fetch_add(&s->wrong, 1);
     s->last = step;
-    for (int i = 0; step && i < s->pieces[step - 1]; i++)
-        if (s->ran[step - 1][i] != 1) atomic_fetch_add(&s->wrong, 1);
+    s->round = 1;
+    if (step) expect(s, step - 1, s->rounds[step - 1]);
     return step == s->fails_at ? -7 : s->pieces[step];
+}
+
+static int again(void *ctx, int step, int width) {
+    struct steps *s = ctx;
+    if (step != s->last || width < 1) atomic_fetch_add(&s->wrong, 1);
+    expect(s, step, s->round);
+    return s->round++ < s->rounds[step] ? s->pieces[step] : 0;
 }
 
 static void run_pieces(void *ctx, const struct mo_pieces *p, void *scratch) {
@@ -44,12 +59,14 @@ static void run_pieces(void *ctx, const struct mo_pieces *p, void *scratch) {
     }
 }
 
-static const struct mo_claims_calls calls = {begin_step, run_pieces};
+static const struct mo_claims_calls calls = {begin_step, run_pieces, again};
 
 static void draw_steps(struct steps *s, uint64_t *rng) {
     memset(s, 0, sizeof *s);
     for (int k = 0; k < STEPS; k++)
         s->pieces[k] = claims_draw(rng, 4) ? (int)claims_draw(rng, MOST + 1) : 0;
+    for (int k = 0; k < STEPS; k++)
+        s->rounds[k] = claims_draw(rng, 4) ? 1 : 1 + (int)claims_draw(rng, ROUNDS);
     s->fails_at = STEPS;
     s->last = -1;
 }
@@ -59,7 +76,7 @@ static void check_steps(const struct steps *s, int n) {
     assert_int_equal(s->wrong, 0);
     for (int k = 0; k < STEPS; k++)
         for (int i = 0; i < MOST; i++)
-            assert_int_equal(s->ran[k][i], k < n && i < s->pieces[k]);
+            assert_int_equal(s->ran[k][i], k < n && i < s->pieces[k] ? s->rounds[k] : 0);
 }
 
 static void check_block(const struct claims_bed *b, const struct steps *s) {
@@ -181,7 +198,7 @@ static void run_patient_pieces(void *ctx, const struct mo_pieces *pieces, void *
  * those of the other's seat, and ends the block.  When core 1 wakes up, it touches nothing. */
 static void nobody_waits_for_who_holds_no_piece(void **state) {
     (void)state;
-    static const struct mo_claims_calls patient_calls = {begin_patient_step, run_patient_pieces};
+    static const struct mo_claims_calls patient_calls = {begin_patient_step, run_patient_pieces, NULL};
     static struct claims_bed b;
     static struct stall stall;
     static struct patient p;
@@ -195,6 +212,8 @@ static void nobody_waits_for_who_holds_no_piece(void **state) {
     struct mo_env env = {.sys = &stall.table};
     mo_claims_init(&b.claims, &env, b.ranges, CLAIMS_WORKERS, 10);
     draw_steps(&p.s, &rng);
+    for (int k = 0; k < STEPS; k++)
+        p.s.rounds[k] = 1;
     p.s.pieces[0] = 0;
     p.s.pieces[1] = MOST;
     p.stall = &stall;
@@ -234,12 +253,14 @@ static void run_held_pieces(void *ctx, const struct mo_pieces *pieces, void *scr
 /* Core 0 stands still in its step and core 1 sleeps: asked to, it leaves at once. */
 static void who_sleeps_leaves_when_asked(void **state) {
     (void)state;
-    static const struct mo_claims_calls held_calls = {begin_held_step, run_held_pieces};
+    static const struct mo_claims_calls held_calls = {begin_held_step, run_held_pieces, NULL};
     static struct claims_bed b;
     static struct held h;
     uint64_t rng = seed;
     claims_lay(&b, 10, &held_calls, &h);
     draw_steps(&h.s, &rng);
+    for (int k = 0; k < STEPS; k++)
+        h.s.rounds[k] = 1;
     claims_begin(&b, STEPS, 2);
     claims_enter(&b, 0, 0);
     while (!atomic_load(&h.begun))

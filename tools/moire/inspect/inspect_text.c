@@ -83,7 +83,7 @@ static const char *narrow(const struct mo_step *step, int cores) {
     if (!step->run) return "the reference runs on one core";
     if (workers >= mo_step_useful(step))
         return "too little work: a smaller share is not worth a barrier (1 us)";
-    return step->units < 2 ? "one piece" : "fewer pieces than cores";
+    return step->units < 2 && !step->rounds ? "one piece" : "fewer pieces than cores";
 }
 
 /* Layers that cannot feed a team of in->cores, by reason, and their part of the work. */

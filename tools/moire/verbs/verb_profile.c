@@ -54,6 +54,7 @@ struct measured {
 static double part_of(const struct mo_step *step, int version, int cores) {
     if (mo_step_workers(step, 2) < 2) return 1;
     if (step->n_versions) return mo_version_time(&step->version[version], 0, cores);
+    if (step->rounds && step->units < cores) return 1.0 / mo_step_workers(step, cores);
     int64_t most = (step->units + cores - 1) / cores;
     return (double)most / (double)step->units;
 }
@@ -71,6 +72,12 @@ static double time_of(const struct measured *m, int layer, int version, int leve
     return fmax(ns * slower, 1) * 1e-3; /* no time of a profile is shorter */
 }
 
+/* Into how many pieces a layer can be cut. */
+static double pieces_of(const struct mo_step *step) {
+    const int64_t n = step->rounds && step->rounds->pieces > step->units ? step->rounds->pieces : step->units;
+    return n > 1 ? (double)n : 1;
+}
+
 static void fill_line(struct measured *m, int layer, int version, int level, struct mo_profile_table *table,
                       double *us) {
     const struct mo_step *step = &m->plan->steps[layer];
@@ -83,7 +90,7 @@ static void fill_line(struct measured *m, int layer, int version, int level, str
                                      .cold_us =
                                          mo_profile_extra(m->profile[version][0], 1, layer, layer + 1) * 1e-3,
                                      .mops = (double)step->flops * 1e-6,
-                                     .units = step->units > 1 ? (double)step->units : 1,
+                                     .units = pieces_of(step),
                                      .us = us};
     if (step->n_versions) {
         const struct mo_version *v = &step->version[version];
