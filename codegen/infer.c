@@ -5,12 +5,13 @@
  * node whose inputs are all constants is computed by its reference, and Shape and Size need no more than a
  * static shape.  What would take more steps than the limit fold_steps leaves, or more memory than
  * folded_bytes, is computed in every query instead, so that no file keeps a loading program busy for hours or
- * fills the memory.  Where an output shape needs contents that
- * are known only at run time, the tensor is `dynamic`, and so is all that follows from it. */
+ * fills the memory.  Where an output shape needs contents that are known only at run time, the tensor is
+ * `dynamic`, and so is all that follows from it. */
 #include <string.h>
 #include "codegen/bodies.h"
 #include "codegen/passes/quantizer.h"
 #include "codegen/prepare.h"
+#include "runtime/graph/content.h"
 #include "runtime/ops/op.h"
 #include "variants/packed.h"
 
@@ -112,6 +113,16 @@ static bool all_constant(const struct mo_graph *g, const struct mo_node *node) {
     return true;
 }
 
+/* Some models have fills in the place of weights. */
+static bool is_fill(const struct mo_node *node) {
+    return !*node->domain && !strcmp(node->op_type, "ConstantOfShape");
+}
+
+/* A fill takes its memory anyhow: if not once at load, then in every query. */
+static int64_t most_bytes(const struct mo_graph *g, const struct mo_node *node) {
+    return is_fill(node) ? g->env->limits.tensor_bytes : g->env->limits.fold_bytes;
+}
+
 /* Each output is small enough, and so are all that were folded with them: results that only other folded
  * nodes read count too, for they stay as long as the graph. */
 static bool outputs_fit(const struct mo_graph *g, const struct mo_node *node, struct operands *ops) {
@@ -119,7 +130,7 @@ static bool outputs_fit(const struct mo_graph *g, const struct mo_node *node, st
     for (int k = 0; k < node->n_out; k++) {
         if (node->out[k] < 0) continue;
         int64_t bytes = mo_tensor_bytes(g->tensors[node->out[k]]);
-        if (bytes > g->env->limits.fold_bytes || bytes > left) return false;
+        if (bytes > most_bytes(g, node) || bytes > left) return false;
         left -= bytes;
     }
     ops->left->bytes = left;
@@ -189,6 +200,16 @@ static int fold(struct mo_graph *g, struct mo_node *node, struct operands *ops, 
     return fault_of_file(rc, err);
 }
 
+/* Equal fills are weights of equal contents, also in plans of the model at other shapes. */
+static void number_fill(const struct mo_graph *g, const struct mo_node *node) {
+    struct mo_tensor *t = is_fill(node) ? mo_node_out(g, node, 0) : NULL;
+    if (!t || t->dtype != MOIRE_F32 || mo_shape_count(&t->shape) < 1) return;
+    int64_t of[2 + MOIRE_MAX_RANK] = {t->shape.rank};
+    memcpy(of + 1, t->data, sizeof(float));
+    memcpy(of + 2, t->shape.d, (size_t)t->shape.rank * sizeof *of);
+    t->content = mo_content_of("fill", NULL, 0, of, sizeof of);
+}
+
 /* Filters of 8 bits: passes see what reads them. */
 static bool is_small_weights(const struct mo_graph *g, const struct mo_node *node) {
     struct mo_small_weights w;
@@ -211,7 +232,9 @@ static int visit(struct mo_graph *g, struct mo_node *node, struct operands *ops,
     if (g->keeps_small && is_small_weights(g, node)) return MOIRE_OK;
     bool known = is_shape_query(node) || (all_constant(g, node) && !(node->op->flags & MO_OP_RANDOM));
     bool folds = known && (counted || affordable(g, node, ops)) && outputs_fit(g, node, ops);
-    return folds ? fold(g, node, ops, err) : MOIRE_OK;
+    rc = folds ? fold(g, node, ops, err) : MOIRE_OK;
+    if (folds && !rc) number_fill(g, node);
+    return rc;
 }
 
 /* Nodes that nobody reads are dropped, last to first so that chains go at once. */

@@ -15,7 +15,8 @@
     X(name_bytes, 4096, "bytes", 1LL << 40, ELIMIT, "length of a name in a model")                           \
     X(tensor_bytes, 4LL << 30, "bytes", 1LL << 40, ELIMIT, "size of one tensor")                             \
     X(arena_bytes, 64LL << 30, "bytes", 1LL << 40, ELIMIT, "activation memory of one query")                 \
-    X(fold_bytes, 256LL << 20, "bytes", 1LL << 40, ELIMIT, "size of a constant made by folding")             \
+    X(fold_bytes, 256LL << 20, "bytes", 1LL << 40, ELIMIT,                                                   \
+      "size of a constant made by folding, but for fills")                                                   \
     X(folded_bytes, 2LL << 30, "bytes", 1LL << 40, OK,                                                       \
       "size of all constants made by folding; what is left runs in queries")                                 \
     X(fold_steps, 4LL << 30, "steps", 1LL << 50, OK,                                                         \

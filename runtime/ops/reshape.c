@@ -228,14 +228,22 @@ static int infer_filled(const struct mo_op_ctx *ctx) {
 }
 
 static int run_filled(const struct mo_op_ctx *ctx) {
+    enum { SPAN = 16 << 10 }; /* stays in a cache while it is copied */
     if (!mo_wanted(ctx, 0)) return MOIRE_OK;
     const struct mo_attr *value = mo_attr_find(ctx->node, "value");
-    int64_t n = mo_count(&ctx->out[0]);
-    if (value && value->type == MO_ATTR_TENSOR)
-        for (int64_t i = 0; i < n; i++)
-            mo_copy_elem(&ctx->out[0], i, &value->tensor, 0, 1);
-    else
-        memset(ctx->out[0].data, 0, (size_t)n * mo_dtype_bytes(ctx->out[0].dtype));
+    const size_t each = mo_dtype_bytes(ctx->out[0].dtype), all = (size_t)mo_count(&ctx->out[0]) * each;
+    char *to = ctx->out[0].data;
+    if (!value || value->type != MO_ATTR_TENSOR) {
+        memset(to, 0, all);
+        return MOIRE_OK;
+    }
+    size_t filled = 0;
+    for (; filled < all && filled < SPAN * each; filled += each)
+        mo_copy_elem(&ctx->out[0], (int64_t)(filled / each), &value->tensor, 0, 1);
+    for (size_t n = filled; filled < all; filled += n) {
+        if (n > all - filled) n = all - filled;
+        memcpy(to + filled, to, n);
+    }
     return MOIRE_OK;
 }
 

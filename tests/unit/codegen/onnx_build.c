@@ -212,6 +212,17 @@ void ob_float(struct ob *b, const char *name, float value) {
     a->f = value;
 }
 
+void ob_value(struct ob *b, float value) {
+    Onnx__TensorProto *t = ob_alloc(b, sizeof *t);
+    onnx__tensor_proto__init(t);
+    t->has_data_type = 1;
+    t->data_type = MOIRE_F32;
+    t->n_dims = t->n_float_data = 1;
+    *(t->dims = ob_alloc(b, sizeof *t->dims)) = 1;
+    *(t->float_data = ob_alloc(b, sizeof *t->float_data)) = value;
+    ob_attr(b, "value", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__TENSOR)->t = t;
+}
+
 void ob_string(struct ob *b, const char *name, const char *value) {
     Onnx__AttributeProto *a = ob_attr(b, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING);
     a->has_s = 1;

@@ -55,6 +55,8 @@ Onnx__NodeProto *ob_node(struct ob *b, const char *op, const char *inputs, const
 Onnx__AttributeProto *ob_attr(struct ob *b, const char *name, int type);
 void ob_int(struct ob *b, const char *name, int64_t value);
 void ob_float(struct ob *b, const char *name, float value);
+/* Attribute `value`: a tensor of this number. */
+void ob_value(struct ob *b, float value);
 void ob_string(struct ob *b, const char *name, const char *value);
 void ob_ints(struct ob *b, const char *name, const char *values);
 /* A body of the last node: the graph of another model, which must live until this one is packed. */

@@ -180,6 +180,46 @@ static void constants_are_bounded_in_sum(void **state) {
     }
 }
 
+/* x by a fill of 16 x 16 numbers, 1024 bytes. */
+static struct ob *filled_model(int64_t folded_bytes, int64_t tensor_bytes) {
+    struct ob *b = ob_create(17);
+    b->env.limits.fold_bytes = 64;
+    b->env.limits.folded_bytes = folded_bytes;
+    b->env.limits.tensor_bytes = tensor_bytes;
+    ob_int64s(b, "shape", "16,16");
+    ob_input(b, "x", MOIRE_F32, "1,16");
+    ob_node(b, "ConstantOfShape", "shape", "w");
+    ob_value(b, 0.5f);
+    ob_node(b, "MatMul", "x w", "y");
+    ob_output(b, "y");
+    return b;
+}
+
+/* One that a query would have to make is made at load, whatever its size, as long as the sum allows. */
+static void fills_are_bounded_in_sum_only(void **state) {
+    (void)state;
+    for (int64_t bound = 1024; bound >= 1023; bound--) {
+        struct ob *b = filled_model(bound, 1024);
+        struct mo_graph *g = parse(b, &bare, NULL);
+        const struct mo_node *product = g->nodes[g->n_nodes - 1];
+        const float *w = g->tensors[product->in[1]]->data;
+        assert_int_equal(g->n_nodes, bound < 1024 ? 2 : 1);
+        assert_int_equal(w == NULL, bound < 1024);
+        for (int i = 0; w && i < 256; i++)
+            assert_true(w[i] == 0.5f);
+        mo_graph_destroy(g);
+        ob_destroy(b);
+    }
+    struct ob *b = filled_model(1024, 1023);
+    size_t n;
+    moire_error err = {0};
+    struct mo_graph *g = NULL;
+    const uint8_t *bytes = ob_pack(b, &n);
+    assert_int_equal(mo_frontend_parse(&b->env, bytes, n, NULL, &bare, &g, &err), MOIRE_ELIMIT);
+    assert_non_null(strstr(err.message, "tensor_bytes"));
+    ob_destroy(b);
+}
+
 static void data_dependent_shapes_are_dynamic(void **state) {
     (void)state;
     struct ob *b = ob_create(13);
@@ -343,6 +383,7 @@ int main(void) {
         cmocka_unit_test(listed_initializers_are_no_inputs),
         cmocka_unit_test(shape_arithmetic_folds),
         cmocka_unit_test(long_work_is_not_folded),
+        cmocka_unit_test(fills_are_bounded_in_sum_only),
         cmocka_unit_test(constants_are_bounded_in_sum),
         cmocka_unit_test(data_dependent_shapes_are_dynamic),
         cmocka_unit_test(constants_in_all_forms),
