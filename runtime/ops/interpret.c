@@ -111,13 +111,18 @@ static void drop(struct interpreter *it, int id) {
     it->owned[id] = false;
 }
 
-static int compute_outputs(struct interpreter *it, const struct mo_op_ctx *ctx) {
-    const struct mo_node *node = ctx->node;
-    int rc = mo_op_infer(ctx);
-    if (rc == MO_NEED_DATA) return mo_op_fail(ctx, MOIRE_EUNSUPPORTED, "the shape cannot be inferred");
+static int compute_outputs(struct interpreter *it, const struct mo_op_ctx *of) {
+    const struct mo_node *node = of->node;
+    struct mo_op_ctx ctx = *of;
+    void *kept = NULL;
+    ctx.kept = &kept;
+    int rc = mo_op_infer(&ctx);
+    if (rc == MO_NEED_DATA) rc = mo_op_fail(&ctx, MOIRE_EUNSUPPORTED, "the shape cannot be inferred");
     for (int k = 0; k < node->n_out && !rc; k++)
-        if (node->out[k] >= 0) rc = allocate_output(it, node, k, &ctx->out[k]);
-    return rc ? rc : node->op->run(ctx);
+        if (node->out[k] >= 0) rc = allocate_output(it, node, k, &ctx.out[k]);
+    if (!rc) rc = node->op->run(&ctx);
+    mo_free(ctx.env, kept);
+    return rc;
 }
 
 /* Of an operator that allocates what it makes. */

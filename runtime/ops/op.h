@@ -24,6 +24,8 @@ struct mo_op_ctx {
     struct mo_value *out;      /* infer fills dtype and shape; run fills the contents of out[i].data */
     moire_error *err;
     const struct mo_body_host *host; /* what runs bodies; NULL: the references do */
+    void **kept; /* NULL, or what infer leaves to run, which follows with the same operands: at first NULL, at
+                    last the caller's to free (runtime/ops/kept.h) */
 };
 
 /* Operands as ONNX declares them.  The first min_in inputs and min_out outputs are required, the others may

@@ -3,7 +3,7 @@
  * depends on the data. */
 #include <math.h>
 #include <string.h>
-#include "runtime/ops/util.h"
+#include "runtime/ops/kept.h"
 
 /* --- sorting of positions: heap sort, because it needs no memory and no recursion --- */
 typedef bool before_fn(const void *ctx, int64_t a, int64_t b);
@@ -94,31 +94,56 @@ static int run_topk(const struct mo_op_ctx *ctx) {
 }
 
 /* --- NonZero --- */
+/* The numbers of the elements that are not zero.  0 or an error; the list is to be freed in any case. */
+static int find_nonzero(const struct mo_op_ctx *ctx, struct mo_number_list *found) {
+    enum { SPAN = 256 };
+    const int64_t n = mo_count(&ctx->in[0]);
+    double x[SPAN];
+    int64_t at[SPAN];
+    int rc = mo_number_list_add(ctx, found, NULL, 0);
+    for (int64_t i = 0; i < n && !rc; i += SPAN) {
+        const int64_t some = n - i < SPAN ? n - i : SPAN;
+        int64_t some_found = 0;
+        mo_load_span(&ctx->in[0], i, 1, some, x);
+        for (int64_t k = 0; k < some; k++) {
+            at[some_found] = i + k;
+            some_found += x[k] != 0;
+        }
+        rc = mo_number_list_add(ctx, found, at, some_found);
+    }
+    return rc;
+}
+
 static int infer_nonzero(const struct mo_op_ctx *ctx) {
+    struct mo_number_list found = {0};
     int rc = mo_check_type(ctx, 0, MO_ANY);
     if (rc) return rc;
     ctx->out[0].dtype = MOIRE_I64;
-    int64_t n = mo_count(&ctx->in[0]), found = 0;
-    if (n && !ctx->in[0].data) return MO_NEED_DATA;
-    for (int64_t i = 0; i < n; i++)
-        found += mo_load(&ctx->in[0], i) != 0;
-    struct mo_shape y = {.rank = 2, .d = {ctx->in[0].shape.rank, found}};
-    return mo_set_out(ctx, 0, MOIRE_I64, &y);
+    if (mo_count(&ctx->in[0]) && !ctx->in[0].data) return MO_NEED_DATA;
+    rc = find_nonzero(ctx, &found);
+    struct mo_shape y = {.rank = 2, .d = {ctx->in[0].shape.rank, found.n}};
+    if (!rc) rc = mo_set_out(ctx, 0, MOIRE_I64, &y);
+    if (rc)
+        mo_free(ctx->env, found.at);
+    else
+        mo_keep_work(ctx, found.at);
+    return rc;
 }
 
 static int run_nonzero(const struct mo_op_ctx *ctx) {
     const struct mo_shape *x = &ctx->in[0].shape;
-    int64_t n = mo_count(&ctx->in[0]), found = ctx->out[0].shape.d[1], at = 0, *out = ctx->out[0].data;
-    for (int64_t i = 0; mo_wanted(ctx, 0) && i < n && at < found; i++) {
-        if (mo_load(&ctx->in[0], i) == 0) continue;
-        int64_t rest = i;
+    struct mo_number_list found = {.at = mo_kept_work(ctx)};
+    int64_t n = ctx->out[0].shape.d[1], *out = ctx->out[0].data;
+    int rc = found.at ? MOIRE_OK : find_nonzero(ctx, &found);
+    for (int64_t k = 0; !rc && mo_wanted(ctx, 0) && k < n; k++) {
+        int64_t rest = found.at[k];
         for (int d = x->rank - 1; d >= 0; d--) {
-            out[d * found + at] = rest % x->d[d];
+            out[d * n + k] = rest % x->d[d];
             rest /= x->d[d];
         }
-        at++;
     }
-    return MOIRE_OK;
+    mo_free(ctx->env, found.at);
+    return rc;
 }
 
 /* --- Unique: of elements, or of slices along an axis --- */
@@ -182,10 +207,11 @@ static int64_t group_slices(const struct slices *s, bool sorted, int64_t *order,
     return groups;
 }
 
-static int64_t *unique_work(const struct mo_op_ctx *ctx, const struct slices *s, int64_t *groups) {
-    int64_t *work = mo_scratch(ctx, 3 * s->n, sizeof *work);
+/* Behind the three lists: how many groups there are. */
+static int64_t *unique_work(const struct mo_op_ctx *ctx, const struct slices *s) {
+    int64_t *work = mo_scratch(ctx, 3 * s->n + 1, sizeof *work);
     bool sorted = mo_attr_int(ctx->node, "sorted", 1) != 0;
-    if (work) *groups = group_slices(s, sorted, work, work + s->n, work + 2 * s->n);
+    if (work) work[3 * s->n] = group_slices(s, sorted, work, work + s->n, work + 2 * s->n);
     return work;
 }
 
@@ -197,9 +223,9 @@ static int infer_unique(const struct mo_op_ctx *ctx) {
     for (int i = 1; i < ctx->n_out; i++)
         ctx->out[i].dtype = MOIRE_I64;
     if (mo_count(&ctx->in[0]) && !ctx->in[0].data) return MO_NEED_DATA;
-    int64_t groups = 0, *work = unique_work(ctx, &s, &groups);
+    int64_t *work = unique_work(ctx, &s);
     if (!work) return MOIRE_ENOMEM;
-    mo_free(ctx->env, work);
+    const int64_t groups = work[3 * s.n];
     struct mo_shape y = {.rank = 1, .d = {groups}}, list = y, inverse = {.rank = 1, .d = {s.n}};
     if (axis >= 0) {
         y = ctx->in[0].shape;
@@ -208,14 +234,21 @@ static int infer_unique(const struct mo_op_ctx *ctx) {
     rc = mo_set_out(ctx, 0, ctx->in[0].dtype, &y);
     for (int i = 1; i < ctx->n_out && !rc; i++)
         rc = mo_set_out(ctx, i, MOIRE_I64, i == 2 ? &inverse : &list);
+    if (rc)
+        mo_free(ctx->env, work);
+    else
+        mo_keep_work(ctx, work);
     return rc;
 }
 
 static int run_unique(const struct mo_op_ctx *ctx) {
     struct slices s;
     int axis, rc = slices_of(ctx, &s, &axis);
-    int64_t groups = 0, *work = rc ? NULL : unique_work(ctx, &s, &groups);
-    if (!work) return rc ? rc : MOIRE_ENOMEM;
+    if (rc) return rc;
+    int64_t *work = mo_kept_work(ctx);
+    if (!work) work = unique_work(ctx, &s);
+    if (!work) return MOIRE_ENOMEM;
+    const int64_t groups = work[3 * s.n];
     const int64_t *first = work + s.n, *group = work + 2 * s.n;
     for (int64_t o = 0; mo_wanted(ctx, 0) && o < s.outer; o++)
         for (int64_t g = 0; g < groups; g++)

@@ -3,7 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include "runtime/ops/util.h"
+#include "runtime/ops/kept.h"
 
 /* --- NonMaxSuppression: boxes [batch][n][4], scores [batch][class][n] --- */
 struct nms {
@@ -98,45 +98,54 @@ static int64_t nms_class(const struct nms *s, int64_t batch, int64_t cls, const 
     return count;
 }
 
-/* All classes; writes triples (batch, class, box) when out is not NULL.  Count, or -1: out of memory. */
-static int64_t nms_all(const struct mo_op_ctx *ctx, const struct nms *s, int64_t *out) {
+/* Triples (batch, class, box) of a class. */
+static int add_triples(const struct mo_op_ctx *ctx, int64_t batch, int64_t cls, const int64_t *chosen,
+                       int64_t n, struct mo_number_list *all) {
+    int rc = MOIRE_OK;
+    for (int64_t i = 0; i < n && !rc; i++)
+        rc = mo_number_list_add(ctx, all, (const int64_t[]){batch, cls, chosen[i]}, 3);
+    return rc;
+}
+
+/* Those of all classes.  0 or an error; the list is to be freed in any case. */
+static int nms_all(const struct mo_op_ctx *ctx, const struct nms *s, struct mo_number_list *all) {
     struct choice choice = {.candidate = mo_scratch(ctx, s->n, sizeof *choice.candidate),
                             .box = mo_scratch(ctx, s->n, sizeof *choice.box),
                             .chosen = mo_scratch(ctx, s->n, sizeof *choice.chosen)};
-    const bool room = choice.candidate && choice.box && choice.chosen;
-    int64_t total = room ? 0 : -1;
-    for (int64_t b = 0; room && b < s->batches; b++)
-        for (int64_t c = 0; c < s->classes; c++) {
-            int64_t n = nms_class(s, b, c, &choice);
-            for (int64_t i = 0; out && i < n; i++) {
-                int64_t *triple = out + (total + i) * 3;
-                triple[0] = b;
-                triple[1] = c;
-                triple[2] = choice.chosen[i];
-            }
-            total += n;
-        }
+    int rc = choice.candidate && choice.box && choice.chosen ? mo_number_list_add(ctx, all, NULL, 0)
+                                                             : MOIRE_ENOMEM;
+    for (int64_t b = 0; !rc && b < s->batches; b++)
+        for (int64_t c = 0; !rc && c < s->classes; c++)
+            rc = add_triples(ctx, b, c, choice.chosen, nms_class(s, b, c, &choice), all);
     mo_free(ctx->env, choice.candidate);
     mo_free(ctx->env, choice.box);
     mo_free(ctx->env, choice.chosen);
-    return total;
+    return rc;
 }
 
 static int infer_nms(const struct mo_op_ctx *ctx) {
     struct nms s = {0};
+    struct mo_number_list all = {0};
     int rc = nms_of(ctx, &s);
-    if (rc) return rc;
-    int64_t n = nms_all(ctx, &s, NULL);
-    if (n < 0) return MOIRE_ENOMEM;
-    struct mo_shape y = {.rank = 2, .d = {n, 3}};
-    return mo_set_out(ctx, 0, MOIRE_I64, &y);
+    if (!rc) rc = nms_all(ctx, &s, &all);
+    struct mo_shape y = {.rank = 2, .d = {all.n / 3, 3}};
+    if (!rc) rc = mo_set_out(ctx, 0, MOIRE_I64, &y);
+    if (rc)
+        mo_free(ctx->env, all.at);
+    else
+        mo_keep_work(ctx, all.at);
+    return rc;
 }
 
 static int run_nms(const struct mo_op_ctx *ctx) {
     struct nms s = {0};
-    int rc = nms_of(ctx, &s);
-    if (rc || !mo_wanted(ctx, 0)) return rc;
-    return nms_all(ctx, &s, ctx->out[0].data) < 0 ? MOIRE_ENOMEM : MOIRE_OK;
+    struct mo_number_list all = {.at = mo_kept_work(ctx)};
+    int rc = all.at ? MOIRE_OK : nms_of(ctx, &s);
+    if (!rc && !all.at) rc = nms_all(ctx, &s, &all);
+    if (!rc && mo_wanted(ctx, 0))
+        memcpy(ctx->out[0].data, all.at, (size_t)mo_count(&ctx->out[0]) * sizeof *all.at);
+    mo_free(ctx->env, all.at);
+    return rc;
 }
 
 /* --- RoiAlign: x [N][C][H][W], rois [R][4], batch_indices [R] --- */

@@ -52,11 +52,15 @@ int mo_dynamic_run(struct mo_instance *instance, const struct mo_step *step) {
     for (int i = 0; i < node->n_out; i++)
         out[i] = (struct mo_value){.shape.rank = -1};
     if (node->op->flags & MO_OP_MAKES) return make_outputs(instance, &ctx);
+    void *kept = NULL;
+    ctx.kept = &kept;
     int rc = mo_op_infer(&ctx);
     if (rc > 0)
-        return mo_fail(&instance->err, MOIRE_EFAILED, "node '%s' (%s): its output shape stays unknown",
-                       node->name, node->op_type);
+        rc = mo_fail(&instance->err, MOIRE_EFAILED, "node '%s' (%s): its output shape stays unknown",
+                     node->name, node->op_type);
     for (int i = 0; !rc && i < node->n_out; i++)
         if (node->out[i] >= 0) rc = allocate_output(instance, node, i, &out[i]);
-    return rc ? rc : node->op->run(&ctx);
+    if (!rc) rc = node->op->run(&ctx);
+    mo_free(instance->env, kept);
+    return rc;
 }
