@@ -171,11 +171,13 @@ static void finish_lstm(const struct piece *w, int64_t row, int64_t step) {
 /* Both gates, and the states that the reset gate lets through where that comes before the product. */
 static void begin_gru(const struct piece *w, int64_t row) {
     const struct mo_recurrent_params *p = w->p;
-    float *reset = sums_of(w, row, 1), *gated = w->gated + row * p->padded;
-    const float *h = w->old + row * p->padded;
+    float *reset = sums_of(w, row, 1);
     activate(w, 0, sums_of(w, row, 0));
     activate(w, 0, reset);
-    for (int64_t i = 0; !p->before_reset && i < p->padded; i++)
+    if (p->before_reset) return; /* in rounds, too, which have no place for gated */
+    float *gated = w->gated + row * p->padded;
+    const float *h = w->old + row * p->padded;
+    for (int64_t i = 0; i < p->padded; i++)
         gated[i] = reset[i] * h[i];
 }
 
