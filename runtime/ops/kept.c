@@ -14,7 +14,7 @@ static int grow(const struct mo_op_ctx *ctx, struct mo_number_list *list, int64_
         return mo_op_fail(ctx, MOIRE_ELIMIT, "its output is larger than the limit tensor_bytes");
     int64_t *at = mo_scratch(ctx, room, sizeof *at);
     if (!at) return MOIRE_ENOMEM;
-    if (list->n) memcpy(at, list->at, (size_t)list->n * sizeof *at);
+    if (list->at) memcpy(at, list->at, (size_t)list->n * sizeof *at);
     mo_free(ctx->env, list->at);
     list->at = at;
     list->room = room;
@@ -24,7 +24,7 @@ static int grow(const struct mo_op_ctx *ctx, struct mo_number_list *list, int64_
 int mo_number_list_add(const struct mo_op_ctx *ctx, struct mo_number_list *list, const int64_t *from,
                        int64_t n) {
     int rc = n > list->room - list->n || !list->at ? grow(ctx, list, n) : MOIRE_OK;
-    if (rc) return rc;
+    if (rc || !list->at) return rc;
     if (n) memcpy(list->at + list->n, from, (size_t)n * sizeof *from);
     list->n += n;
     return MOIRE_OK;

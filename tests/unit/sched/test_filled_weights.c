@@ -57,8 +57,9 @@ static moire_tenant *load(moire_runtime *rt, int rows) {
 /* Rows of equal numbers: y = -0.25 * 64 * (0.5 * 64 * x + 3). */
 static void check_answer(moire_tenant *t, int rows) {
     float in[TENANTS * WIDTH], out[TENANTS * WIDTH];
-    for (int i = 0; i < rows * WIDTH; i++)
-        in[i] = 0.125f * (float)(i / WIDTH + 1);
+    for (int row = 0; row < rows; row++)
+        for (int i = 0; i < WIDTH; i++)
+            in[row * WIDTH + i] = 0.125f * (float)(row + 1);
     moire_tensor x = {.dtype = MOIRE_F32, .rank = 2, .shape = {rows, WIDTH}, .data = in};
     moire_tensor y = {.data = out, .bytes = sizeof out};
     x.bytes = (size_t)rows * WIDTH * sizeof *in;
