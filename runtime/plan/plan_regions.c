@@ -30,6 +30,7 @@ struct mo_plan_region {
     void *hollow; /* what elided weights point to: never touched, so that it takes no memory */
     struct mo_lock lock;
     int64_t clock;
+    bool told; /* that there was no plan for some shapes */
     struct shaped place[MOST_PLANS];
 };
 
@@ -151,10 +152,20 @@ static struct shaped *plan_for(struct mo_plan_region *region, const struct mo_va
     return s;
 }
 
+/* Slow, but right: said once, with the first layer's name. */
+static void tell(struct mo_plan_region *region, const moire_error *why) {
+    if (!why->code || region->told) return;
+    region->told = true;
+    mo_log(region->env, MOIRE_LOG_WARN,
+           "layers from '%.64s' on run by the reference: no plan for their shapes: %s",
+           region->body->nodes[0]->name, why->message);
+}
+
 static struct shaped *enter(struct mo_plan_region *region, const struct mo_value *in) {
-    moire_error unsaid = {0};
+    moire_error why = {0};
     mo_lock_take(region->env->sys, &region->lock);
-    struct shaped *s = plan_for(region, in, &unsaid);
+    struct shaped *s = plan_for(region, in, &why);
+    if (!s) tell(region, &why);
     if (s) {
         s->users++;
         s->used = ++region->clock;

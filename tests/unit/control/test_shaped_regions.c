@@ -314,6 +314,44 @@ static void runs_without_memory_leak_nothing(void **state) {
     assert_true(fault_sys_sweep(&f, run_once, &env, MOIRE_ENOMEM) > 0);
 }
 
+static int no_graph(const struct mo_graph *body, const struct mo_value *in, struct mo_weights *weights,
+                    const void *elided, struct mo_graph **out, moire_error *err) {
+    (void)body, (void)in, (void)weights, (void)elided;
+    *out = NULL;
+    return mo_fail(err, MOIRE_ENOMEM, "no memory for it");
+}
+
+static void count_line(void *user, int level, const char *line) {
+    assert_int_equal(level, MOIRE_LOG_WARN);
+    assert_non_null(strstr(line, "by the reference"));
+    assert_non_null(strstr(line, "no memory for it"));
+    ++*(int *)user;
+}
+
+/* Slow, and said once, whatever shapes come. */
+static void a_region_without_a_plan_is_said(void **state) {
+    int lines = 0;
+    struct mo_env env = mo_env_default();
+    struct ob *b = region_products();
+    struct mo_graph *g;
+    moire_error err;
+    size_t n;
+    (void)state;
+    env.log = count_line, env.log_user = &lines;
+    const uint8_t *bytes = ob_pack(b, &n);
+    const struct mo_plan_options options = {.isa = mo_isa_detect(), .shaped = no_graph};
+    assert_int_equal(mo_frontend_parse(&env, bytes, n, NULL, NULL, &g, &err), MOIRE_OK);
+    struct pair p = {.plain = plan_of(b, NULL)};
+    assert_int_equal(mo_plan_build(g, &options, &p.plan, &err), MOIRE_OK);
+    p.is = instance_of(p.plan), p.should = instance_of(p.plain);
+    for (int rows = 3; rows < 6; rows++) {
+        const struct query q = query_of(rows, 0);
+        same(&p, &q);
+    }
+    assert_int_equal(lines, 1);
+    end(&p, b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_and_what_is_joined_go_into_regions),
@@ -325,6 +363,7 @@ int main(void) {
         cmocka_unit_test(shapes_that_do_not_fit_name_the_layer),
         cmocka_unit_test(several_ask_at_once),
         cmocka_unit_test(runs_without_memory_leak_nothing),
+        cmocka_unit_test(a_region_without_a_plan_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
