@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """converted.py - what the runners share whose system reads a format of its own: the one model they are asked
 for, and its inputs as the ONNX file declares them."""
+import os
+
 import onnx
 
 
 def only_tenant(job, system):
-    """The tenant of a job that measures one model alone."""
+    """The tenant of a job that measures one model alone; its file by its absolute path, as converters run in folders
+    of their own."""
     if job["arrangement"] != "solo" or len(job["tenants"]) != 1:
         raise RuntimeError(f"{system} is measured alone only")
-    return job["tenants"][0]
+    tenant = job["tenants"][0]
+    return tenant | {"model": os.path.abspath(tenant["model"])}
 
 
 def inputs_of(tenant, types):
