@@ -38,11 +38,11 @@ static const struct mo_emit_family *family_of(const struct mo_problem *p) {
     return NULL;
 }
 
-enum { HALVES = -1 };
+enum { HALVES = -1, FETCHES = -2 };
 
 /* Point `which` of a family; parts > 1: in so many parts of the input channels, and with folded broadcasts
  * where the level has them, which search points of small layers do not ask for.  HALVES: the first point on
- * vectors of half the width. */
+ * vectors of half the width.  FETCHES: point `which` of those that prefetch weights. */
 static struct mo_point choose(const struct mo_emit_family *family, const struct mo_problem *p, int which,
                               int parts) {
     struct mo_point points[MO_MAX_POINTS];
@@ -51,6 +51,10 @@ static struct mo_point choose(const struct mo_emit_family *family, const struct 
     while (parts == HALVES && which < n && !points[which].knob[MO_KNOB_HALVES])
         which++;
     if (parts == HALVES && which >= n) fail_msg("%s: no point on halves", p->signature);
+    int fetching = 0;
+    for (int i = 0; i < n && parts == FETCHES; i++)
+        if (points[i].knob[MO_KNOB_PREFETCH]) points[fetching++] = points[i];
+    if (parts == FETCHES && !(n = fetching)) fail_msg("%s: no point that prefetches", p->signature);
     struct mo_point point = points[which % n];
     if (parts > 1) {
         point.knob[MO_KNOB_PARTS] = parts;
@@ -211,6 +215,37 @@ static void sliced_products_match(void **state) {
             check_gemm(&table[i], isa, k, 1);
 }
 
+/* Products of many row tiles, of which the first asks for the next weights: a set's, or so many bytes ahead;
+ * also of batches in slices, and with columns that fill no block. */
+static void products_that_fetch_match(void **state) {
+    (void)state;
+    if (!have("gcc")) skip();
+    static const struct gemm_shape table[] = {{61, 80, 197, MO_ACT_GELU, 1, 0, 0, 0},
+                                              {45, 64, 176, MO_ACT_NONE, 2, 3, 24, 16},
+                                              {97, 33, 330, MO_ACT_RELU, 0, 2, 5, 7}};
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        for (int isa = mo_isa_next(-1); isa < MO_ISA_COUNT; isa = mo_isa_next(isa)) {
+            check_gemm(&table[i], isa, 0, FETCHES);
+            check_gemm(&table[i], isa, 1, FETCHES);
+        }
+}
+
+/* Filters of more taps than most have: patches of an image, and samples of sound, with and without pads. */
+static void long_filters_match(void **state) {
+    static const struct conv_shape longs[] = {
+        {2, 3, 64, 96, 40, 32, 32, 32, 32, 1, 1, 0, 0, 0, 0, 1, MO_ACT_NONE, 0},
+        {2, 1, 1, 403, 17, 1, 80, 1, 16, 1, 1, 0, 0, 0, 0, 1, MO_ACT_RELU, 0},
+        {1, 2, 1, 131, 33, 1, 96, 1, 3, 1, 1, 0, 20, 0, 9, 1, MO_ACT_SILU, 1},
+        {2, 24, 1, 115, 40, 1, 41, 1, 2, 1, 1, 0, 0, 0, 0, 1, MO_ACT_RELU, 2},
+    };
+    (void)state;
+    if (!have("gcc")) skip();
+    for (size_t i = 0; i < sizeof longs / sizeof *longs; i++)
+        for (int isa = mo_isa_next(-1); isa < MO_ISA_COUNT; isa = mo_isa_next(isa))
+            check_conv("gcc", &longs[i], longs[i].c <= 8 ? MO_PLAIN : MO_C16,
+                       longs[i].c <= 8 ? "first" : "direct", isa, (int)i, 1);
+}
+
 /* A residual that lies otherwise than the result has no compiled kernel. */
 static void odd_residuals_are_refused(void **state) {
     (void)state;
@@ -303,12 +338,20 @@ static int open_case(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(gcc_kernels_match),     cmocka_unit_test(clang_kernels_match),
-        cmocka_unit_test(halves_match),          cmocka_unit_test(both_forms_come_first),
-        cmocka_unit_test(large_outputs_match),   cmocka_unit_test(gemm_kernels_match),
-        cmocka_unit_test(parts_match),           cmocka_unit_test(points_are_ordered),
-        cmocka_unit_test(sliced_products_match), cmocka_unit_test(odd_residuals_are_refused),
-        cmocka_unit_test(levels_cover),          cmocka_unit_test(functions_bear_their_layer),
+        cmocka_unit_test(gcc_kernels_match),
+        cmocka_unit_test(clang_kernels_match),
+        cmocka_unit_test(halves_match),
+        cmocka_unit_test(both_forms_come_first),
+        cmocka_unit_test(large_outputs_match),
+        cmocka_unit_test(gemm_kernels_match),
+        cmocka_unit_test(parts_match),
+        cmocka_unit_test(points_are_ordered),
+        cmocka_unit_test(sliced_products_match),
+        cmocka_unit_test(odd_residuals_are_refused),
+        cmocka_unit_test(products_that_fetch_match),
+        cmocka_unit_test(long_filters_match),
+        cmocka_unit_test(levels_cover),
+        cmocka_unit_test(functions_bear_their_layer),
     };
     return cmocka_run_group_tests(tests, open_case, emit_case_close);
 }
