@@ -8,20 +8,14 @@
 #include <cmocka.h>
 #include <stdlib.h>
 #include "runtime/sched/policy.h"
-#include "runtime/sim/sim.h"
-#include "tests/history/recorded.h"
-#include "tests/unit/planner/plan_case.h"
+#include "tests/unit/lets/lets_bed.h"
 
 static const int64_t MS = 1000000, SECOND = 1000000000;
 enum { TENANTS = 2, QUEUE = 512 };
 enum { LENET, GOOGLENET, RESNET }; /* of plan_case_paper() */
 
 struct bed {
-    struct plan_case c;
-    struct mo_gpus gpus;
-    struct mo_profile *profile;
-    struct mo_events *events;
-    struct mo_sim *sim;
+    struct lets_bed lets;
     int accepted, answered, ok[TENANTS], shed[TENANTS];
     int64_t latest; /* that a query was answered after its deadline */
 };
@@ -37,30 +31,15 @@ static void answer(void *ctx, int tenant, const struct mo_answer *a) {
 static struct bed *lay_with(const struct mo_policy *policy, int n_gpus, bool shared_weights,
                             int64_t memory_bytes, int64_t prepare_ns) {
     struct bed *b = calloc(1, sizeof *b);
-    plan_case_paper(&b->c, n_gpus);
-    b->gpus = (struct mo_gpus){
-        .n_kinds = 1,
-        .n_gpus = n_gpus,
-        .kinds = {b->c.kinds[0]},
-    };
-    b->gpus.prepare_ns[0] = prepare_ns;
-    b->gpus.kinds[0].shared_weights = shared_weights;
-    if (memory_bytes) b->gpus.kinds[0].memory_bytes = memory_bytes;
-    assert_int_equal(mo_gpus_finish(&b->gpus, NULL), MOIRE_OK);
-    b->profile = mo_profile_create(&b->c.env, 1, MO_PLAN_UNITS);
-    mo_profile_record(b->profile, 1, &MS);
-    mo_profile_finish(b->profile);
-    b->events = mo_events_create(&b->c.env, 1, 1 << 18);
-    struct mo_sim_config config = {.env = &b->c.env,
-                                   .policy = policy,
-                                   .machine = {.n_cores = b->gpus.n_units, .gpus = &b->gpus},
-                                   .max_queries = 4096,
-                                   .max_tenants = TENANTS,
-                                   .ring = &b->events->ring[0],
-                                   .answer = answer,
-                                   .ctx = b};
-    assert_int_equal(mo_sim_create(&config, &b->sim, NULL), MOIRE_OK);
-    mo_sim_advance(b->sim, 1);
+    lets_bed_lay(&b->lets, n_gpus, &MS, 1);
+    b->lets.gpus.prepare_ns[0] = prepare_ns;
+    b->lets.gpus.kinds[0].shared_weights = shared_weights;
+    if (memory_bytes) b->lets.gpus.kinds[0].memory_bytes = memory_bytes;
+    lets_bed_start(
+        &b->lets,
+        (struct mo_sim_config){
+            .policy = policy, .max_queries = 4096, .max_tenants = TENANTS, .answer = answer, .ctx = b},
+        1 << 18);
     return b;
 }
 
@@ -73,29 +52,25 @@ static void open_tenant(struct bed *b, int i, int model, int64_t qos_ns, double 
                                        .shed_late = true,
                                        .queue = QUEUE,
                                        .instances = QUEUE,
-                                       .profile = b->profile,
-                                       .share = b->c.tenants[model].profile,
+                                       .profile = b->lets.profile,
+                                       .share = b->lets.c.tenants[model].profile,
                                        .declared = rate};
     int index;
-    assert_int_equal(mo_sim_open(b->sim, &t, &index, NULL), MOIRE_OK);
+    assert_int_equal(mo_sim_open(b->lets.sim, &t, &index, NULL), MOIRE_OK);
     assert_int_equal(index, i);
 }
 
 static void submit(struct bed *b, int tenant, int n) {
     for (; n; n--, b->accepted++)
-        assert_int_equal(mo_sim_submit(b->sim, tenant, b, NULL, NULL), MOIRE_OK);
+        assert_int_equal(mo_sim_submit(b->lets.sim, tenant, b, NULL, NULL), MOIRE_OK);
 }
 
 /* Every query is answered, and the checker accepts the history. */
 static void strike(struct bed *b) {
-    assert_int_equal(mo_sim_drain(b->sim), 0);
+    assert_int_equal(mo_sim_drain(b->lets.sim), 0);
     assert_int_equal(b->answered, b->accepted);
-    assert_int_equal(mo_sched_stats(mo_sim_sched(b->sim))->refused, 0);
-    history_of_events(b->events, b->gpus.n_units, b->accepted);
-    mo_sim_destroy(b->sim);
-    mo_events_destroy(b->events);
-    mo_profile_destroy(b->profile);
-    plan_case_close(&b->c);
+    assert_int_equal(mo_sched_stats(mo_sim_sched(b->lets.sim))->refused, 0);
+    lets_bed_strike(&b->lets, b->accepted);
     free(b);
 }
 
@@ -111,9 +86,9 @@ static void an_impossible_target_is_shed_in_time(void **state) {
             for (int k = 0; k < 50; k++) {
                 if (k % 10 == 0) submit(b, 0, QUEUE - 1);
                 if (busy) submit(b, 1, 1);
-                mo_sim_advance(b->sim, mo_sim_now(b->sim) + 10 * MS);
+                mo_sim_advance(b->lets.sim, mo_sim_now(b->lets.sim) + 10 * MS);
             }
-            mo_sim_drain(b->sim);
+            mo_sim_drain(b->lets.sim);
             assert_int_equal(b->shed[0], 5 * (QUEUE - 1));
             assert_true(b->latest <= 1000);
             if (busy) assert_true(b->ok[1] > 40);
@@ -136,9 +111,9 @@ static void odd_tenants_do_not_stop_the_others(void **state) {
             for (int k = 0; k < 20; k++) {
                 if (odd[i].qos_ns < SECOND) submit(b, 0, 3); /* else they may wait that long */
                 submit(b, 1, 1);
-                mo_sim_advance(b->sim, mo_sim_now(b->sim) + 50 * MS);
+                mo_sim_advance(b->lets.sim, mo_sim_now(b->lets.sim) + 50 * MS);
             }
-            mo_sim_advance(b->sim, mo_sim_now(b->sim) + SECOND);
+            mo_sim_advance(b->lets.sim, mo_sim_now(b->lets.sim) + SECOND);
             if (b->ok[1] < 15) print_message("%s, %d: %d served\n", (*p)->name, (int)i, b->ok[1]);
             assert_true(b->ok[1] >= 15);
             strike(b);
@@ -147,9 +122,9 @@ static void odd_tenants_do_not_stop_the_others(void **state) {
 
 /* The first tenant keeps the GPU busy. */
 static void keep_busy(struct bed *b, int64_t until) {
-    while (mo_sim_now(b->sim) < until) {
+    while (mo_sim_now(b->lets.sim) < until) {
         submit(b, 0, 1);
-        mo_sim_advance(b->sim, mo_sim_now(b->sim) + 8 * MS);
+        mo_sim_advance(b->lets.sim, mo_sim_now(b->lets.sim) + 8 * MS);
     }
 }
 
@@ -160,19 +135,19 @@ static void a_new_tenant_is_planned_for_at_once(void **state) {
     for (const struct mo_policy *const *p = mo_policy_servers(); *p; p++) {
         if ((*p)->learned) continue; /* test_inss_bench.c */
         struct bed *b = lay(*p);
-        struct mo_sched *sched = mo_sim_sched(b->sim);
+        struct mo_sched *sched = mo_sim_sched(b->lets.sim);
         open_tenant(b, 0, GOOGLENET, 100 * MS, 100);
         keep_busy(b, SECOND);
         for (int round = 0; round < 2; round++) {
             open_tenant(b, 1, RESNET, 150 * MS, 20);
             submit(b, 1, 1);
-            keep_busy(b, mo_sim_now(b->sim) + 400 * MS);
+            keep_busy(b, mo_sim_now(b->lets.sim) + 400 * MS);
             if (b->ok[1] != round + 1) print_message("%s, round %d\n", (*p)->name, round);
             assert_int_equal(b->ok[1], round + 1);
-            mo_sched_tenant_close(sched, 1, MOIRE_EUNLOADED, mo_sim_now(b->sim));
+            mo_sched_tenant_close(sched, 1, MOIRE_EUNLOADED, mo_sim_now(b->lets.sim));
             assert_int_equal(mo_sched_tenant_pending(sched, 1), 0);
             mo_sched_tenant_free(sched, 1);
-            keep_busy(b, mo_sim_now(b->sim) + 25 * SECOND);
+            keep_busy(b, mo_sim_now(b->lets.sim) + 25 * SECOND);
         }
         strike(b);
     }
@@ -194,10 +169,10 @@ static void nobody_waits_for_the_next_plan(void **state) {
     for (int k = 0; k < 1000; k++) {
         submit(b, 0, k < 200 ? 2 : 4);
         submit(b, 1, k < 200 ? 1 : 2);
-        mo_sim_advance(b->sim, mo_sim_now(b->sim) + 50 * MS);
+        mo_sim_advance(b->lets.sim, mo_sim_now(b->lets.sim) + 50 * MS);
     }
-    mo_sim_drain(b->sim);
-    assert_true(mo_sched_stats(mo_sim_sched(b->sim))->reorganised > 1);
+    mo_sim_drain(b->lets.sim);
+    assert_true(mo_sched_stats(mo_sim_sched(b->lets.sim))->reorganised > 1);
     assert_int_equal(b->ok[0], 200 * 2 + 800 * 4);
     assert_int_equal(b->ok[1], 200 + 800 * 2);
     strike(b);

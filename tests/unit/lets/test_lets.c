@@ -13,9 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 #include "runtime/policy/gpulet.h"
-#include "runtime/sim/sim.h"
-#include "tests/history/recorded.h"
-#include "tests/unit/planner/plan_case.h"
+#include "tests/unit/lets/lets_bed.h"
 
 static const int64_t MS = 1000000, SECOND = 1000000000;
 enum { MAX_ANSWERS = 1 << 17, INSTANCES = 256 };
@@ -23,11 +21,7 @@ enum { MAX_ANSWERS = 1 << 17, INSTANCES = 256 };
 static struct mo_lets_plan in_force; /* too large for a stack */
 
 struct bed {
-    struct plan_case c;
-    struct mo_gpus gpus;
-    struct mo_profile *profile;
-    struct mo_events *events;
-    struct mo_sim *sim;
+    struct lets_bed lets;
     int accepted, answered, twice, in_time[MO_PLAN_TENANTS], n[MO_PLAN_TENANTS], last_code;
     int64_t last_end, block_ns;
     bool exact; /* no noise */
@@ -49,51 +43,39 @@ static void answer(void *ctx, int tenant, const struct mo_answer *a) {
 /* The paper's GPUs and five tenants. */
 static struct bed *lay(int n_gpus, int64_t prepare_ns) {
     struct bed *b = calloc(1, sizeof *b);
-    plan_case_paper(&b->c, n_gpus);
-    b->gpus = (struct mo_gpus){.n_kinds = 1, .n_gpus = n_gpus};
-    b->gpus.kinds[0] = b->c.kinds[0];
-    b->gpus.prepare_ns[0] = prepare_ns;
-    b->profile = mo_profile_create(&b->c.env, 1, MO_PLAN_UNITS);
-    mo_profile_record(b->profile, 1, &MS);
-    mo_profile_finish(b->profile);
+    lets_bed_lay(&b->lets, n_gpus, &MS, 1);
+    b->lets.gpus.prepare_ns[0] = prepare_ns;
     return b;
 }
 
 static void start(struct bed *b, const struct mo_policy *policy, bool shed, const double *declared) {
-    assert_int_equal(mo_gpus_finish(&b->gpus, NULL), MOIRE_OK);
-    b->events = mo_events_create(&b->c.env, 1, 1 << 20);
     b->by_script = !strcmp(policy->name, "script");
-    struct mo_sim_config config = {.env = &b->c.env,
-                                   .policy = policy,
-                                   .machine = {.n_cores = b->gpus.n_units,
-                                               .gpus = &b->gpus,
-                                               .noise = b->exact ? 0 : 0.05,
-                                               .block_ns = b->block_ns},
-                                   .max_queries = 4096,
-                                   .max_tenants = 8,
-                                   .seed = 3,
-                                   .ring = &b->events->ring[0],
-                                   .answer = answer,
-                                   .ctx = b};
-    assert_int_equal(mo_sim_create(&config, &b->sim, NULL), MOIRE_OK);
-    mo_sim_advance(b->sim, 1);
-    for (int i = 0; i < b->c.view.n_tenants; i++) {
-        struct mo_sched_tenant_config t = {.qos_ns = b->c.tenants[i].target_ns,
+    lets_bed_start(&b->lets,
+                   (struct mo_sim_config){.policy = policy,
+                                          .machine = {.noise = b->exact ? 0 : 0.05, .block_ns = b->block_ns},
+                                          .max_queries = 4096,
+                                          .max_tenants = 8,
+                                          .seed = 3,
+                                          .answer = answer,
+                                          .ctx = b},
+                   1 << 20);
+    for (int i = 0; i < b->lets.c.view.n_tenants; i++) {
+        struct mo_sched_tenant_config t = {.qos_ns = b->lets.c.tenants[i].target_ns,
                                            .shed_late = shed,
                                            .queue = INSTANCES,
                                            .instances = INSTANCES,
-                                           .profile = b->profile,
-                                           .share = b->c.tenants[i].profile,
+                                           .profile = b->lets.profile,
+                                           .share = b->lets.c.tenants[i].profile,
                                            .declared = declared ? declared[i] : 0};
         int index;
-        assert_int_equal(mo_sim_open(b->sim, &t, &index, NULL), MOIRE_OK);
+        assert_int_equal(mo_sim_open(b->lets.sim, &t, &index, NULL), MOIRE_OK);
         assert_int_equal(index, i);
     }
 }
 
 static bool submit(struct bed *b, int tenant, uint64_t *handle) {
     uintptr_t id = (uintptr_t)b->accepted + 1;
-    bool ok = mo_sim_submit(b->sim, tenant, (void *)id, handle, NULL) == MOIRE_OK;
+    bool ok = mo_sim_submit(b->lets.sim, tenant, (void *)id, handle, NULL) == MOIRE_OK;
     b->accepted += ok;
     return ok;
 }
@@ -105,42 +87,38 @@ static double uniform(uint64_t *s) {
 /* Poisson arrivals until `until`; a share of the queries is cancelled at some moment. */
 static void load(struct bed *b, const double *rate, int64_t until, double cancel, uint64_t seed) {
     uint64_t rng = seed, handle[64] = {0};
-    double all = 0, at = (double)mo_sim_now(b->sim);
-    for (int i = 0; i < b->c.view.n_tenants; i++)
+    double all = 0, at = (double)mo_sim_now(b->lets.sim);
+    for (int i = 0; i < b->lets.c.view.n_tenants; i++)
         all += rate[i];
     for (;;) {
         at -= log(1 - uniform(&rng)) / all * 1e9;
         if (at >= (double)until) break;
-        mo_sim_advance(b->sim, (int64_t)at);
+        mo_sim_advance(b->lets.sim, (int64_t)at);
         double pick = uniform(&rng) * all;
         int tenant = 0;
-        while (tenant < b->c.view.n_tenants - 1 && (pick -= rate[tenant]) > 0)
+        while (tenant < b->lets.c.view.n_tenants - 1 && (pick -= rate[tenant]) > 0)
             tenant++;
         submit(b, tenant, &handle[plan_case_next(&rng) % 64]);
-        if (uniform(&rng) < cancel) mo_sim_cancel(b->sim, handle[plan_case_next(&rng) % 64]);
+        if (uniform(&rng) < cancel) mo_sim_cancel(b->lets.sim, handle[plan_case_next(&rng) % 64]);
     }
-    mo_sim_advance(b->sim, until);
+    mo_sim_advance(b->lets.sim, until);
 }
 
 static const struct mo_sched_stats *stats(struct bed *b) {
-    return mo_sched_stats(mo_sim_sched(b->sim));
+    return mo_sched_stats(mo_sim_sched(b->lets.sim));
 }
 
 /* Everything that is still open is resolved; then nothing may be missing.  A script leaves GPUs idle beside
  * work, which the checker of histories would not forgive. */
 static void finish(struct bed *b) {
-    mo_sched_abort(mo_sim_sched(b->sim), MOIRE_ESHUTDOWN, mo_sim_now(b->sim));
-    mo_sim_advance(b->sim, mo_sim_now(b->sim) + 10 * SECOND);
+    mo_sched_abort(mo_sim_sched(b->lets.sim), MOIRE_ESHUTDOWN, mo_sim_now(b->lets.sim));
+    mo_sim_advance(b->lets.sim, mo_sim_now(b->lets.sim) + 10 * SECOND);
     uint64_t none = 0;
-    mo_sim_cancel(b->sim, none); /* delivers what the abort decided */
+    mo_sim_cancel(b->lets.sim, none); /* delivers what the abort decided */
     assert_int_equal(b->twice, 0);
     assert_int_equal(b->answered, b->accepted);
-    assert_int_equal(mo_sim_broken(b->sim), 0);
-    if (!b->by_script) history_of_events(b->events, b->gpus.n_units, b->accepted);
-    mo_sim_destroy(b->sim);
-    mo_events_destroy(b->events);
-    mo_profile_destroy(b->profile);
-    plan_case_close(&b->c);
+    assert_int_equal(mo_sim_broken(b->lets.sim), 0);
+    lets_bed_strike(&b->lets, b->by_script ? -1 : b->accepted);
     free(b);
 }
 
@@ -173,7 +151,7 @@ static struct mo_decision ask(const struct mo_lets_plan *plan) {
 }
 
 static struct mo_decision run(struct bed *b, int tenant, int batch, int first, int units) {
-    const struct mo_view_tenant *t = &mo_sched_view(mo_sim_sched(b->sim))->tenants[tenant];
+    const struct mo_view_tenant *t = &mo_sched_view(mo_sim_sched(b->lets.sim))->tenants[tenant];
     struct mo_decision d = {
         .kind = MO_RUN, .query = t->waiting[0], .batch = batch, .end = 1, .when = MO_NEVER};
     for (int i = 0; i < units; i++)
@@ -213,11 +191,11 @@ static void bad_plans_are_refused(void **state) {
             p->lets[2].first = 8); /* max_lets */
 #undef REFUSED
     assert_int_equal(refused(b, (struct mo_decision){.kind = MO_LETS}), 1);
-    b->gpus.kinds[0].memory_bytes = 1;
+    b->lets.gpus.kinds[0].memory_bytes = 1;
     for (int i = 0; i < 5; i++)
-        ((struct mo_share_profile *)b->c.tenants[i].profile[0])->memory_bytes = 1;
+        ((struct mo_share_profile *)b->lets.c.tenants[i].profile[0])->memory_bytes = 1;
     assert_int_equal(refused(b, ask(good)), 1); /* two models, room for one */
-    b->gpus.kinds[0].memory_bytes = 2;
+    b->lets.gpus.kinds[0].memory_bytes = 2;
     assert_int_equal(refused(b, ask(good)), 0);
     assert_int_equal(refused(b, ask(good)), 1); /* one is on its way */
     free(good);
@@ -235,13 +213,13 @@ static void runs_take_a_let_of_their_tenant(void **state) {
             submit(b, t, NULL);
     assert_int_equal(refused(b, run(b, 1, 1, 0, 6)), 1); /* no plan yet */
     assert_int_equal(refused(b, ask(plan)), 0);
-    mo_sim_advance(b->sim, mo_sim_now(b->sim) + 1);
+    mo_sim_advance(b->lets.sim, mo_sim_now(b->lets.sim) + 1);
     assert_int_equal(stats(b)->reorganised, 1);
     assert_int_equal(refused(b, run(b, 1, 1, 0, 4)), 1);  /* a part of a let */
     assert_int_equal(refused(b, run(b, 1, 1, 0, 10)), 1); /* two lets */
     assert_int_equal(refused(b, run(b, 2, 1, 0, 6)), 1);  /* another tenant's */
     assert_int_equal(refused(b, run(b, 0, 1, 0, 6)), 1);  /* a tenant that is not on the GPU */
-    b->gpus.kinds[0].shared_weights = true;
+    b->lets.gpus.kinds[0].shared_weights = true;
     assert_int_equal(refused(b, run(b, 0, 1, 0, 6)), 1);
     assert_int_equal(refused(b, run(b, 2, 2, 0, 6)), 0); /* lent */
     assert_int_equal(refused(b, run(b, 2, 1, 0, 6)), 1); /* busy */
@@ -257,17 +235,17 @@ static int64_t takes(struct bed *b, int tenant, int batch, int first, int units,
         submit(b, tenant, NULL);
     for (int i = 0; i < 8; i++)
         submit(b, 2, NULL);
-    if (!mo_sched_view(mo_sim_sched(b->sim))->lets) {
+    if (!mo_sched_view(mo_sim_sched(b->lets.sim))->lets) {
         assert_int_equal(refused(b, ask(plan)), 0);
-        mo_sim_advance(b->sim, mo_sim_now(b->sim) + 1);
+        mo_sim_advance(b->lets.sim, mo_sim_now(b->lets.sim) + 1);
     }
     free(plan);
     if (beside) assert_int_equal(refused(b, run(b, 2, beside, 6, 4)), 0);
-    int64_t began = mo_sim_now(b->sim);
+    int64_t began = mo_sim_now(b->lets.sim);
     int before = b->n[tenant];
     assert_int_equal(refused(b, run(b, tenant, batch, first, units)), 0);
-    while (b->n[tenant] == before && mo_sim_next(b->sim) != MO_NEVER)
-        mo_sim_advance(b->sim, mo_sim_next(b->sim));
+    while (b->n[tenant] == before && mo_sim_next(b->lets.sim) != MO_NEVER)
+        mo_sim_advance(b->lets.sim, mo_sim_next(b->lets.sim));
     return b->last_end - began;
 }
 
@@ -275,13 +253,13 @@ static void a_batch_takes_what_its_profile_and_neighbours_say(void **state) {
     (void)state;
     struct bed *b = lay(1, 0);
     start(b, &by_script, true, NULL);
-    const struct mo_share_profile *p = b->c.tenants[1].profile[0];
+    const struct mo_share_profile *p = b->lets.c.tenants[1].profile[0];
     double alone = (double)takes(b, 1, 8, 0, 6, 0), solo = (double)mo_share_latency(p, 8, 600);
     assert_true(fabs(alone - solo) <= 0.026 * solo); /* the noise */
     /* vgg16 in batches of 8 lasts longer than googlenet's */
     struct mo_share_use self = mo_share_use_at(p, 8, 600);
-    struct mo_share_use other = mo_share_use_at(b->c.tenants[2].profile[0], 8, 400);
-    double slow = mo_interference(&b->gpus.kinds[0].interference, &self, &other, 1);
+    struct mo_share_use other = mo_share_use_at(b->lets.c.tenants[2].profile[0], 8, 400);
+    double slow = mo_interference(&b->lets.gpus.kinds[0].interference, &self, &other, 1);
     double beside = (double)takes(b, 1, 8, 0, 6, 8);
     print_message("%.2f ms alone, %.2f beside, model %.3f\n", alone * 1e-6, beside * 1e-6, slow);
     assert_true(slow > 1.05 && fabs(beside - slow * solo) <= 0.026 * slow * solo);
@@ -292,12 +270,12 @@ static void copies_pass_the_link_one_after_the_other(void **state) {
     (void)state;
     struct bed *b = lay(1, 0);
     for (int i = 0; i < 5; i++) {
-        struct mo_share_profile *p = (struct mo_share_profile *)b->c.tenants[i].profile[0];
+        struct mo_share_profile *p = (struct mo_share_profile *)b->lets.c.tenants[i].profile[0];
         p->in_bytes = 1000000;
         p->copy_bytes_ns = 1; /* 1 ms a query */
     }
     start(b, &by_script, true, NULL);
-    const struct mo_share_profile *p = b->c.tenants[1].profile[0];
+    const struct mo_share_profile *p = b->lets.c.tenants[1].profile[0];
     assert_int_equal(mo_share_copy(p, 4), 4 * MS);
     double alone = (double)takes(b, 1, 4, 0, 6, 0), solo = (double)mo_share_latency(p, 4, 600);
     assert_true(fabs(alone - solo - 4e6) <= 0.026 * solo);
@@ -313,8 +291,8 @@ static void a_batch_is_queued_behind_another(void **state) {
     int64_t second[2];
     for (int ahead = 0; ahead < 2; ahead++) {
         struct bed *b = lay(1, 0);
-        b->gpus.kinds[0].shared_weights = true;
-        b->gpus.ahead_ns = ahead;
+        b->lets.gpus.kinds[0].shared_weights = true;
+        b->lets.gpus.ahead_ns = ahead;
         b->block_ns = MS;
         b->exact = true;
         start(b, &by_script, true, NULL);
@@ -322,9 +300,9 @@ static void a_batch_is_queued_behind_another(void **state) {
         for (int i = 0; i < 8; i++)
             submit(b, 1, NULL), submit(b, 2, NULL);
         assert_int_equal(refused(b, ask(plan)), 0);
-        mo_sim_advance(b->sim, mo_sim_now(b->sim) + 1);
+        mo_sim_advance(b->lets.sim, mo_sim_now(b->lets.sim) + 1);
         assert_int_equal(refused(b, run(b, 1, 2, 0, 6)), 0);
-        const struct mo_view *v = mo_sched_view(mo_sim_sched(b->sim));
+        const struct mo_view *v = mo_sched_view(mo_sim_sched(b->lets.sim));
         int64_t end = v->runs[0].predicted_end;
         assert_int_equal(refused(b, run(b, 1, 2, 0, 4)), 1); /* a part of a let */
         assert_int_equal(refused(b, run(b, 1, 2, 0, 6)), !ahead);
@@ -333,13 +311,13 @@ static void a_batch_is_queued_behind_another(void **state) {
         if (ahead) assert_int_equal(v->behind[0].start, end);
         assert_int_equal(v->n_idle, 4);
         while (b->n[1] < 2)
-            mo_sim_advance(b->sim, mo_sim_next(b->sim));
+            mo_sim_advance(b->lets.sim, mo_sim_next(b->lets.sim));
         int64_t first = b->last_end;
         if (!ahead) assert_int_equal(refused(b, run(b, 1, 2, 0, 6)), 0);
         assert_int_equal(v->behind[0].query, -1);
         assert_int_equal(v->queries[v->runs[0].query].started, first);
         while (b->n[1] < 4)
-            mo_sim_advance(b->sim, mo_sim_next(b->sim));
+            mo_sim_advance(b->lets.sim, mo_sim_next(b->lets.sim));
         second[ahead] = b->last_end - first;
         assert_int_equal(v->n_idle, v->n_cores);
         free(plan);
@@ -352,20 +330,20 @@ static void a_batch_is_queued_behind_another(void **state) {
 static void what_is_queued_is_lost_with_its_gpu(void **state) {
     (void)state;
     struct bed *b = lay(2, 0);
-    b->gpus.ahead_ns = 1;
+    b->lets.gpus.ahead_ns = 1;
     start(b, &by_script, true, NULL);
     struct mo_lets_plan *plan = two_lets();
     plan->lets[1].gpu = 1;
     for (int i = 0; i < 8; i++)
         submit(b, 1, NULL);
     assert_int_equal(refused(b, ask(plan)), 0);
-    mo_sim_advance(b->sim, mo_sim_now(b->sim) + 1);
+    mo_sim_advance(b->lets.sim, mo_sim_now(b->lets.sim) + 1);
     assert_int_equal(refused(b, run(b, 1, 2, 0, 6)), 0);
     assert_int_equal(refused(b, run(b, 1, 3, 0, 6)), 0);
-    mo_sim_gpu_lost(b->sim, 0, true);
+    mo_sim_gpu_lost(b->lets.sim, 0, true);
     assert_int_equal(stats(b)->failed, 5);
     assert_int_equal(b->n[1], 5);
-    assert_int_equal(mo_sched_view(mo_sim_sched(b->sim))->n_idle, 20);
+    assert_int_equal(mo_sched_view(mo_sim_sched(b->lets.sim))->n_idle, 20);
     free(plan);
     finish(b);
 }
@@ -379,16 +357,16 @@ static void old_lets_serve_while_new_ones_are_prepared(void **state) {
     for (int i = 0; i < 8; i++)
         submit(b, 1, NULL);
     assert_int_equal(refused(b, ask(plan)), 0);
-    mo_sim_advance(b->sim, mo_sim_now(b->sim) + 1); /* the first plan is there at once */
-    const struct mo_view *v = mo_sched_view(mo_sim_sched(b->sim));
+    mo_sim_advance(b->lets.sim, mo_sim_now(b->lets.sim) + 1); /* the first plan is there at once */
+    const struct mo_view *v = mo_sched_view(mo_sim_sched(b->lets.sim));
     assert_non_null(v->lets);
     plan->lets[0].units = 4;
     assert_int_equal(refused(b, ask(plan)), 0);
     assert_true(v->lets_coming);
-    mo_sim_advance(b->sim, mo_sim_now(b->sim) + 11 * SECOND);
+    mo_sim_advance(b->lets.sim, mo_sim_now(b->lets.sim) + 11 * SECOND);
     assert_int_equal(refused(b, run(b, 1, 2, 0, 4)), 1);
     assert_int_equal(refused(b, run(b, 1, 2, 0, 6)), 0);
-    mo_sim_advance(b->sim, mo_sim_now(b->sim) + 2 * SECOND);
+    mo_sim_advance(b->lets.sim, mo_sim_now(b->lets.sim) + 2 * SECOND);
     assert_false(v->lets_coming);
     assert_int_equal(v->lets->lets[0].units, 4);
     assert_int_equal(refused(b, run(b, 1, 2, 0, 6)), 1);
@@ -405,29 +383,29 @@ static void a_tenant_leaves_while_its_lets_are_prepared(void **state) {
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         struct bed *b = lay(2, 12 * SECOND);
         start(b, mo_policy_find(names[k]), true, (double[]){20, 20, 20, 20, 20});
-        struct mo_sched *sched = mo_sim_sched(b->sim);
+        struct mo_sched *sched = mo_sim_sched(b->lets.sim);
         const struct mo_view *v = mo_sched_view(sched);
         for (int i = 0; i < 5; i++)
             submit(b, i, NULL);
-        mo_sim_advance(b->sim, 30 * SECOND);
+        mo_sim_advance(b->lets.sim, 30 * SECOND);
         assert_int_equal(b->answered, 5);
         for (int i = 1; i < 5; i++) { /* much more than the plan in force is for: another one */
             const double rate[] = {0, 90, 90, 90, 90};
-            if (!v->lets_coming) load(b, rate, mo_sim_now(b->sim) + 21 * SECOND, 0, 7);
+            if (!v->lets_coming) load(b, rate, mo_sim_now(b->lets.sim) + 21 * SECOND, 0, 7);
         }
         assert_true(v->lets_coming);
         for (int t = 4; t >= 3; t--) { /* the last ones: the view ends before them */
-            mo_sched_tenant_close(sched, t, MOIRE_EUNLOADED, mo_sim_now(b->sim));
+            mo_sched_tenant_close(sched, t, MOIRE_EUNLOADED, mo_sim_now(b->lets.sim));
             while (mo_sched_tenant_pending(sched, t) > 0)
-                mo_sim_advance(b->sim, mo_sim_now(b->sim) + MS);
+                mo_sim_advance(b->lets.sim, mo_sim_now(b->lets.sim) + MS);
             mo_sched_tenant_free(sched, t);
         }
         assert_true(v->lets_coming);
-        mo_sim_advance(b->sim, mo_sim_now(b->sim) + 13 * SECOND);
+        mo_sim_advance(b->lets.sim, mo_sim_now(b->lets.sim) + 13 * SECOND);
         for (int i = 0; i < v->lets->n_lets; i++)
             for (int e = 0; e < v->lets->lets[i].n_entries; e++)
                 assert_true(v->lets->lets[i].entries[e].tenant < 3);
-        b->c.view.n_tenants = 3;
+        b->lets.c.view.n_tenants = 3;
         finish(b);
     }
 }
@@ -436,20 +414,20 @@ static void a_gpu_without_room_for_both_plans_goes_down_meanwhile(void **state) 
     (void)state;
     struct bed *b = lay(1, 12 * SECOND);
     for (int i = 0; i < 5; i++)
-        ((struct mo_share_profile *)b->c.tenants[i].profile[0])->memory_bytes = 1;
-    b->gpus.kinds[0].memory_bytes = 2;
+        ((struct mo_share_profile *)b->lets.c.tenants[i].profile[0])->memory_bytes = 1;
+    b->lets.gpus.kinds[0].memory_bytes = 2;
     start(b, &by_script, true, NULL);
     struct mo_lets_plan *plan = two_lets();
     for (int i = 0; i < 4; i++)
         submit(b, 1, NULL), submit(b, 3, NULL);
     assert_int_equal(refused(b, ask(plan)), 0);
-    mo_sim_advance(b->sim, mo_sim_now(b->sim) + 1);
+    mo_sim_advance(b->lets.sim, mo_sim_now(b->lets.sim) + 1);
     plan->lets[1].entries[0].tenant = 3;
     assert_int_equal(refused(b, ask(plan)), 0);
-    const struct mo_view *v = mo_sched_view(mo_sim_sched(b->sim));
+    const struct mo_view *v = mo_sched_view(mo_sim_sched(b->lets.sim));
     assert_true(v->gpu_down[0]);
     assert_int_equal(refused(b, run(b, 1, 1, 0, 6)), 1);
-    mo_sim_advance(b->sim, mo_sim_now(b->sim) + 13 * SECOND);
+    mo_sim_advance(b->lets.sim, mo_sim_now(b->lets.sim) + 13 * SECOND);
     assert_false(v->gpu_down[0]);
     assert_int_equal(refused(b, run(b, 1, 1, 0, 6)), 0);
     assert_int_equal(refused(b, run(b, 3, 1, 6, 4)), 0);
@@ -460,12 +438,12 @@ static void a_gpu_without_room_for_both_plans_goes_down_meanwhile(void **state) 
 static void policies_and_machines_must_match(void **state) {
     (void)state;
     struct bed *b = lay(1, 0);
-    assert_int_equal(mo_gpus_finish(&b->gpus, NULL), MOIRE_OK);
+    assert_int_equal(mo_gpus_finish(&b->lets.gpus, NULL), MOIRE_OK);
     moire_error err = {0};
     struct mo_sim *sim;
-    struct mo_sim_config c = {.env = &b->c.env,
+    struct mo_sim_config c = {.env = &b->lets.c.env,
                               .policy = mo_policy_find("fcfs"),
-                              .machine = {.n_cores = 10, .gpus = &b->gpus},
+                              .machine = {.n_cores = 10, .gpus = &b->lets.gpus},
                               .max_queries = 8,
                               .max_tenants = 2};
     assert_int_equal(mo_sim_create(&c, &sim, &err), MOIRE_EINVAL);
@@ -474,15 +452,15 @@ static void policies_and_machines_must_match(void **state) {
     c.machine.gpus = NULL;
     assert_int_equal(mo_sim_create(&c, &sim, &err), MOIRE_EINVAL);
     assert_non_null(strstr(err.message, "'moire-gpu' is for machines of GPUs"));
-    b->gpus.kinds[0].units = 17;
-    assert_int_equal(mo_gpus_finish(&b->gpus, &err), MOIRE_EINVAL);
+    b->lets.gpus.kinds[0].units = 17;
+    assert_int_equal(mo_gpus_finish(&b->lets.gpus, &err), MOIRE_EINVAL);
     assert_non_null(strstr(err.message, "kind 'gpu': 17 units"));
-    b->gpus.kinds[0].units = 10;
-    b->gpus.kind[0] = 3;
-    assert_int_equal(mo_gpus_finish(&b->gpus, &err), MOIRE_EINVAL);
+    b->lets.gpus.kinds[0].units = 10;
+    b->lets.gpus.kind[0] = 3;
+    assert_int_equal(mo_gpus_finish(&b->lets.gpus, &err), MOIRE_EINVAL);
     assert_non_null(strstr(err.message, "GPU 0 is of kind 3"));
-    mo_profile_destroy(b->profile);
-    plan_case_close(&b->c);
+    mo_profile_destroy(b->lets.profile);
+    plan_case_close(&b->lets.c);
     free(b);
 }
 
@@ -494,8 +472,8 @@ static void no_server_loses_a_query(void **state) {
     for (const struct mo_policy *const *p = mo_policy_servers(); *p; p++) {
         if ((*p)->learned) continue; /* test_inss_bench.c */
         struct bed *b = lay(2, 3 * SECOND);
-        b->gpus.kinds[0].shared_weights = true;
-        b->gpus.ahead_ns = 300000;
+        b->lets.gpus.kinds[0].shared_weights = true;
+        b->lets.gpus.ahead_ns = 300000;
         b->block_ns = 200000;
         start(b, *p, true, even);
         load(b, even, 25 * SECOND, 0.1, 7);
@@ -514,7 +492,7 @@ static void no_server_loses_a_query(void **state) {
 
 /* Lets of the plan in force on a GPU. */
 static int lets_on(struct bed *b, int gpu) {
-    const struct mo_lets_plan *plan = mo_sched_view(mo_sim_sched(b->sim))->lets;
+    const struct mo_lets_plan *plan = mo_sched_view(mo_sim_sched(b->lets.sim))->lets;
     int n = 0;
     for (int i = 0; plan && i < plan->n_lets; i++)
         n += plan->lets[i].gpu == gpu;
@@ -528,16 +506,16 @@ static void a_lost_gpu_leaves_the_plan_until_it_is_back(void **state) {
     for (const struct mo_policy *const *p = mo_policy_servers(); *p; p++) {
         if ((*p)->learned) continue; /* test_inss_bench.c */
         struct bed *b = lay(2, 10 * MS);
-        b->gpus.kinds[0].shared_weights = true;
+        b->lets.gpus.kinds[0].shared_weights = true;
         start(b, *p, true, even);
         load(b, even, 5 * SECOND, 0.1, 7);
         int gpu = lets_on(b, 1) ? 1 : 0;
         bool both = lets_on(b, 0) && lets_on(b, 1);
         int64_t failed = stats(b)->failed;
-        mo_sim_gpu_lost(b->sim, gpu, true);
-        mo_sim_gpu_lost(b->sim, 1 - gpu, true); /* the last one stays */
-        assert_false(mo_sched_view(mo_sim_sched(b->sim))->gpu_lost[1 - gpu]);
-        mo_sim_advance(b->sim, mo_sim_now(b->sim) + 20 * MS);
+        mo_sim_gpu_lost(b->lets.sim, gpu, true);
+        mo_sim_gpu_lost(b->lets.sim, 1 - gpu, true); /* the last one stays */
+        assert_false(mo_sched_view(mo_sim_sched(b->lets.sim))->gpu_lost[1 - gpu]);
+        mo_sim_advance(b->lets.sim, mo_sim_now(b->lets.sim) + 20 * MS);
         assert_int_equal(lets_on(b, gpu), 0);
         assert_true(lets_on(b, 1 - gpu) > 0);
         int64_t more = stats(b)->failed, served = stats(b)->ok;
@@ -545,7 +523,7 @@ static void a_lost_gpu_leaves_the_plan_until_it_is_back(void **state) {
         load(b, even, 8 * SECOND, 0.1, 8);
         assert_int_equal(stats(b)->failed, more);
         assert_true(stats(b)->ok > served + 100);
-        mo_sim_gpu_lost(b->sim, gpu, false);
+        mo_sim_gpu_lost(b->lets.sim, gpu, false);
         load(b, even, 11 * SECOND, 0.1, 9);
         if (both) assert_true(lets_on(b, gpu) > 0);
         assert_int_equal(stats(b)->refused, 0);

@@ -10,9 +10,7 @@
 #include <stdlib.h>
 #include "runtime/planner/check.h"
 #include "runtime/sched/policy.h"
-#include "runtime/sim/sim.h"
-#include "tests/history/recorded.h"
-#include "tests/unit/planner/plan_case.h"
+#include "tests/unit/lets/lets_bed.h"
 
 static const int64_t MS = 1000000, SECOND = 1000000000;
 enum { TENANTS = 2 };
@@ -71,12 +69,8 @@ static void a_plan_that_grew_does_not_hold(void **state) {
 }
 
 struct bed {
-    struct plan_case c;
-    struct mo_gpus gpus;
+    struct lets_bed lets;
     const struct mo_share_profile *share[1]; /* of the model, by kind */
-    struct mo_profile *profile;
-    struct mo_events *events;
-    struct mo_sim *sim;
     int answered;
     int64_t took[TENANTS]; /* the latest answer's */
 };
@@ -91,54 +85,41 @@ static void answer(void *ctx, int tenant, const struct mo_answer *a) {
 /* One GPU, and two tenants of one model. */
 static struct bed *lay(bool harm) {
     struct bed *b = calloc(1, sizeof *b);
-    plan_case_paper(&b->c, 1);
-    b->share[0] = plan_case_profile(&b->c, 1e6, 4e6, 1, 0.4, 0.6);
-    if (!harm) b->c.kinds[0].interference = (struct mo_interference){0};
-    b->gpus = (struct mo_gpus){.n_kinds = 1, .n_gpus = 1, .kinds = {b->c.kinds[0]}};
-    assert_int_equal(mo_gpus_finish(&b->gpus, NULL), MOIRE_OK);
-    b->profile = mo_profile_create(&b->c.env, 1, MO_PLAN_UNITS);
-    mo_profile_record(b->profile, 1, &MS);
-    mo_profile_finish(b->profile);
-    b->events = mo_events_create(&b->c.env, 1, 1 << 12);
-    struct mo_sim_config config = {.env = &b->c.env,
-                                   .policy = mo_policy_find("mps"),
-                                   .machine = {.n_cores = b->gpus.n_units, .gpus = &b->gpus},
-                                   .max_queries = 64,
-                                   .max_tenants = TENANTS,
-                                   .ring = &b->events->ring[0],
-                                   .answer = answer,
-                                   .ctx = b};
-    assert_int_equal(mo_sim_create(&config, &b->sim, NULL), MOIRE_OK);
-    mo_sim_advance(b->sim, 1);
+    lets_bed_lay(&b->lets, 1, &MS, 1);
+    b->share[0] = plan_case_profile(&b->lets.c, 1e6, 4e6, 1, 0.4, 0.6);
+    if (!harm) b->lets.gpus.kinds[0].interference = (struct mo_interference){0};
+    lets_bed_start(&b->lets,
+                   (struct mo_sim_config){.policy = mo_policy_find("mps"),
+                                          .max_queries = 64,
+                                          .max_tenants = TENANTS,
+                                          .answer = answer,
+                                          .ctx = b},
+                   1 << 12);
     for (int i = 0; i < TENANTS; i++) {
         struct mo_sched_tenant_config t = {.qos_ns = SECOND,
                                            .queue = 8,
                                            .instances = 8,
-                                           .profile = b->profile,
+                                           .profile = b->lets.profile,
                                            .share = b->share,
                                            .declared = 1};
         int index;
-        assert_int_equal(mo_sim_open(b->sim, &t, &index, NULL), MOIRE_OK);
+        assert_int_equal(mo_sim_open(b->lets.sim, &t, &index, NULL), MOIRE_OK);
     }
     return b;
 }
 
 static void submit(struct bed *b, int tenant) {
-    assert_int_equal(mo_sim_submit(b->sim, tenant, b, NULL, NULL), MOIRE_OK);
+    assert_int_equal(mo_sim_submit(b->lets.sim, tenant, b, NULL, NULL), MOIRE_OK);
 }
 
 static void settle(struct bed *b, int accepted) {
-    assert_int_equal(mo_sim_drain(b->sim), 0);
+    assert_int_equal(mo_sim_drain(b->lets.sim), 0);
     assert_int_equal(b->answered, accepted);
-    assert_int_equal(mo_sched_stats(mo_sim_sched(b->sim))->refused, 0);
+    assert_int_equal(mo_sched_stats(mo_sim_sched(b->lets.sim))->refused, 0);
 }
 
 static void strike(struct bed *b) {
-    history_of_events(b->events, b->gpus.n_units, b->answered);
-    mo_sim_destroy(b->sim);
-    mo_events_destroy(b->events);
-    mo_profile_destroy(b->profile);
-    plan_case_close(&b->c);
+    lets_bed_strike(&b->lets, b->answered);
     free(b);
 }
 
@@ -162,7 +143,7 @@ static void compute_is_shared_equally_by_those_who_run(void **state) {
     close_to(b->took[0], half);
     close_to(b->took[1], half);
     submit(b, 0);
-    mo_sim_advance(b->sim, mo_sim_now(b->sim) + (int64_t)(whole / 2));
+    mo_sim_advance(b->lets.sim, mo_sim_now(b->lets.sim) + (int64_t)(whole / 2));
     submit(b, 1);
     settle(b, 5);
     close_to(b->took[0], whole / 2 + half / 2);
@@ -175,7 +156,7 @@ static void neighbours_harm_by_the_model(void **state) {
     struct bed *b = lay(true);
     const struct mo_share_profile *p = b->share[0];
     const struct mo_share_use use = mo_share_use_at(p, 1, 500);
-    const double slowdown = mo_interference(&b->c.kinds[0].interference, &use, &use, 1);
+    const double slowdown = mo_interference(&b->lets.c.kinds[0].interference, &use, &use, 1);
     assert_true(slowdown > 1.01);
     submit(b, 0);
     submit(b, 1);

@@ -11,9 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "runtime/policy/gpulet.h"
-#include "runtime/sim/sim.h"
-#include "tests/history/recorded.h"
-#include "tests/unit/planner/plan_case.h"
+#include "tests/unit/lets/lets_bed.h"
 
 static const int64_t MS = 1000000, SECOND = 1000000000;
 enum { LAYERS = 24, INSTANCES = 512, CASES = 24, MOST_OVERTAKERS = 4 };
@@ -145,11 +143,7 @@ static void dispatch(void *state, const struct mo_view *view, const struct mo_ev
 
 /* --- random runs ---------------------------------------------------------------------------------------- */
 struct bed {
-    struct plan_case c;
-    struct mo_gpus gpus;
-    struct mo_profile *profile;
-    struct mo_events *events;
-    struct mo_sim *sim;
+    struct lets_bed lets;
     int accepted, answered;
 };
 
@@ -162,46 +156,34 @@ static double uniform(uint64_t *s) {
     return (double)plan_case_next(s) * 0x1p-31;
 }
 
-static void make_layers(struct bed *b, uint64_t *seed) {
+static struct bed *lay(const struct mo_policy *policy, uint64_t *seed) {
+    struct bed *b = calloc(1, sizeof *b);
+    const int n_gpus = 1 + (int)(plan_case_next(seed) % 2);
+    const bool shared = plan_case_next(seed) % 2, ahead = plan_case_next(seed) % 3;
     int64_t ns[LAYERS];
     for (int i = 0; i < LAYERS; i++)
         ns[i] = 1000 + (int64_t)(plan_case_next(seed) % 20000);
-    b->profile = mo_profile_create(&b->c.env, LAYERS, MO_PLAN_UNITS);
-    mo_profile_record(b->profile, 1, ns);
-    mo_profile_finish(b->profile);
-}
-
-static struct bed *lay(const struct mo_policy *policy, uint64_t *seed) {
-    struct bed *b = calloc(1, sizeof *b);
-    plan_case_paper(&b->c, 1 + (int)(plan_case_next(seed) % 2));
-    b->gpus = (struct mo_gpus){.n_kinds = 1, .n_gpus = b->c.view.n_gpus};
-    b->gpus.kinds[0] = b->c.kinds[0];
-    b->gpus.kinds[0].shared_weights = plan_case_next(seed) % 2;
-    b->gpus.prepare_ns[0] = 10 * MS;
-    b->gpus.ahead_ns = plan_case_next(seed) % 3 ? 200000 : 0;
-    assert_int_equal(mo_gpus_finish(&b->gpus, NULL), MOIRE_OK);
-    make_layers(b, seed);
-    b->events = mo_events_create(&b->c.env, 1, 1 << 20);
-    struct mo_sim_config config = {
-        .env = &b->c.env,
-        .policy = policy,
-        .machine = {.n_cores = b->gpus.n_units, .gpus = &b->gpus, .noise = 0.05, .block_ns = 40000},
-        .max_queries = 4096,
-        .max_tenants = 8,
-        .seed = *seed,
-        .ring = &b->events->ring[0],
-        .answer = answer,
-        .ctx = b};
-    assert_int_equal(mo_sim_create(&config, &b->sim, NULL), MOIRE_OK);
-    mo_sim_advance(b->sim, 1);
+    lets_bed_lay(&b->lets, n_gpus, ns, LAYERS);
+    b->lets.gpus.kinds[0].shared_weights = shared;
+    b->lets.gpus.prepare_ns[0] = 10 * MS;
+    b->lets.gpus.ahead_ns = ahead ? 200000 : 0;
+    lets_bed_start(&b->lets,
+                   (struct mo_sim_config){.policy = policy,
+                                          .machine = {.noise = 0.05, .block_ns = 40000},
+                                          .max_queries = 4096,
+                                          .max_tenants = 8,
+                                          .seed = *seed,
+                                          .answer = answer,
+                                          .ctx = b},
+                   1 << 20);
     return b;
 }
 
 /* Targets from tight to loose, priorities, tenants without a target. */
 static void open_tenants(struct bed *b, uint64_t *seed, double *rate) {
-    for (int i = 0; i < b->c.view.n_tenants; i++) {
+    for (int i = 0; i < b->lets.c.view.n_tenants; i++) {
         bool background = plan_case_next(seed) % 4 == 0;
-        double target = (double)b->c.tenants[i].target_ns * (1 + 3 * uniform(seed));
+        double target = (double)b->lets.c.tenants[i].target_ns * (1 + 3 * uniform(seed));
         rate[i] = 20 + 130 * uniform(seed);
         struct mo_sched_tenant_config t = {.qos_ns = background && i % 2 ? 0 : (int64_t)target,
                                            .best_effort = background,
@@ -209,48 +191,45 @@ static void open_tenants(struct bed *b, uint64_t *seed, double *rate) {
                                            .priority = (int)(plan_case_next(seed) % 2),
                                            .queue = INSTANCES,
                                            .instances = INSTANCES,
-                                           .profile = b->profile,
-                                           .share = b->c.tenants[i].profile,
+                                           .profile = b->lets.profile,
+                                           .share = b->lets.c.tenants[i].profile,
                                            .declared = rate[i]};
         int index;
-        assert_int_equal(mo_sim_open(b->sim, &t, &index, NULL), MOIRE_OK);
+        assert_int_equal(mo_sim_open(b->lets.sim, &t, &index, NULL), MOIRE_OK);
     }
 }
 
 /* Poisson arrivals, one in fifty cancelled at some moment. */
 static void load(struct bed *b, const double *rate, double factor, int64_t until, uint64_t *seed) {
     uint64_t handle[64] = {0};
-    double all = 0, at = (double)mo_sim_now(b->sim);
-    for (int i = 0; i < b->c.view.n_tenants; i++)
+    double all = 0, at = (double)mo_sim_now(b->lets.sim);
+    for (int i = 0; i < b->lets.c.view.n_tenants; i++)
         all += rate[i] * factor;
     while ((at -= log(1 - uniform(seed)) / all * 1e9) < (double)until) {
-        mo_sim_advance(b->sim, (int64_t)at);
+        mo_sim_advance(b->lets.sim, (int64_t)at);
         double pick = uniform(seed) * all;
         int tenant = 0;
-        while (tenant < b->c.view.n_tenants - 1 && (pick -= rate[tenant] * factor) > 0)
+        while (tenant < b->lets.c.view.n_tenants - 1 && (pick -= rate[tenant] * factor) > 0)
             tenant++;
-        b->accepted += mo_sim_submit(b->sim, tenant, b, &handle[plan_case_next(seed) % 64], NULL) == MOIRE_OK;
-        if (plan_case_next(seed) % 50 == 0) mo_sim_cancel(b->sim, handle[plan_case_next(seed) % 64]);
+        b->accepted +=
+            mo_sim_submit(b->lets.sim, tenant, b, &handle[plan_case_next(seed) % 64], NULL) == MOIRE_OK;
+        if (plan_case_next(seed) % 50 == 0) mo_sim_cancel(b->lets.sim, handle[plan_case_next(seed) % 64]);
     }
-    mo_sim_advance(b->sim, until);
+    mo_sim_advance(b->lets.sim, until);
 }
 
 /* Whoever has no let may wait for ever, but what has begun must have ended. */
 static void finish(struct bed *b) {
-    mo_sim_drain(b->sim);
-    const struct mo_view *view = mo_sched_view(mo_sim_sched(b->sim));
+    mo_sim_drain(b->lets.sim);
+    const struct mo_view *view = mo_sched_view(mo_sim_sched(b->lets.sim));
     for (int i = 0; i < view->n_tenants; i++)
         assert_true(!view->tenants[i].n_paused && view->tenants[i].paused_gpu < 0);
-    mo_sched_abort(mo_sim_sched(b->sim), MOIRE_ESHUTDOWN, mo_sim_now(b->sim));
-    mo_sim_cancel(b->sim, 0); /* delivers what the abort decided */
+    mo_sched_abort(mo_sim_sched(b->lets.sim), MOIRE_ESHUTDOWN, mo_sim_now(b->lets.sim));
+    mo_sim_cancel(b->lets.sim, 0); /* delivers what the abort decided */
     assert_int_equal(b->answered, b->accepted);
-    assert_int_equal(mo_sim_broken(b->sim), 0);
-    assert_int_equal(mo_sched_stats(mo_sim_sched(b->sim))->refused, 0);
-    history_of_events(b->events, b->gpus.n_units, b->accepted);
-    mo_sim_destroy(b->sim);
-    mo_events_destroy(b->events);
-    mo_profile_destroy(b->profile);
-    plan_case_close(&b->c);
+    assert_int_equal(mo_sim_broken(b->lets.sim), 0);
+    assert_int_equal(mo_sched_stats(mo_sim_sched(b->lets.sim))->refused, 0);
+    lets_bed_strike(&b->lets, b->accepted);
     free(b);
 }
 
