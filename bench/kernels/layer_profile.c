@@ -36,6 +36,17 @@ void mo_profile_judge(const struct mo_plan *plan, int layer, const struct mo_tim
     out->bound_share = bound / ns;
 }
 
+struct mo_floor mo_profile_floor(const struct mo_plan *plan, const struct mo_ceiling *ceiling) {
+    struct mo_floor floor = {0};
+    const char *limit;
+    for (int k = 0; k < plan->n_steps; k++) {
+        const struct mo_step *s = &plan->steps[k];
+        floor.written_ms += 1e-6 * mo_ceiling_bound(ceiling, (double)s->flops, (double)s->bytes, &limit);
+        floor.executed_ms += 1e-6 * mo_ceiling_bound(ceiling, (double)s->executed, (double)s->bytes, &limit);
+    }
+    return floor;
+}
+
 static bool is_view(const struct mo_step *step) {
     return !strcmp(step->kind, "view");
 }

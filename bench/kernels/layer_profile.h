@@ -20,6 +20,14 @@ struct mo_profile_row {
 void mo_profile_judge(const struct mo_plan *plan, int layer, const struct mo_timing *timing,
                       const struct mo_ceiling *ceiling, struct mo_profile_row *out);
 
+/* The least time of a plan on this machine, ms, the sum of its layers': each as soon as its arithmetic at the
+ * ceiling, or its bytes at the bandwidth of the level that holds them, allow. */
+struct mo_floor {
+    double written_ms;  /* with the products that the model writes: without Winograd and Strassen */
+    double executed_ms; /* with those that the plan's kernels do */
+};
+struct mo_floor mo_profile_floor(const struct mo_plan *plan, const struct mo_ceiling *ceiling);
+
 /* A list with one object a layer; NULL when out of memory. */
 json_t *mo_profile_json(const struct mo_plan *plan, const struct mo_timing *timing,
                         const struct mo_ceiling *ceiling);

@@ -36,11 +36,28 @@ def table(rows):
                ("best peer", lambda r: r.get("best_peer", "")),
                ("its ms", lambda r: number(r.get(r.get("best_peer", "") + "_ms"), "{:.2f}")),
                ("built in", lambda r: number(r.get("builtin"), "{:.2f}")),
-               ("compiled", lambda r: number(r.get("compiled"), "{:.2f}"))]
+               ("compiled", lambda r: number(r.get("compiled"), "{:.2f}")),
+               ("floor, ms", lambda r: number(r.get("floor_ms"), "{:.2f}"))]
     columns = [c for c in columns if any(c[1](r) for r in rows)]
     print("| " + " | ".join(name for name, _ in columns) + " |\n" + "|---" * len(columns) + "|")
     for r in rows:
         print("| " + " | ".join(value(r) for _, value in columns) + " |")
+
+
+def room(rows):
+    """What is left to anybody: networks whose best peer is near the least time that their products need."""
+    near = [(r[r["best_peer"] + "_ms"] / r["floor_ms"], r) for r in rows if r.get("floor_ms") and r.get("best_peer")]
+    near = sorted(((most, r) for most, r in near if ratio(r) < 1.25 and most < 1.5), key=lambda pair: pair[0])
+    if not near:
+        return
+    print("\n## What the machine leaves\n")
+    say("The floor of a network is the least time of its layers on this machine: of each, its multiply-adds as the "
+        "model writes them at the measured ceiling, or its bytes at the bandwidth of the level that holds them. Beyond "
+        "best peer / floor only fewer products (Winograd, Strassen) or fewer bytes lead. Of the networks below 1.25:")
+    print()
+    for most, r in near:
+        say(f"* {r['model']}, batch {r['batch']}, threads {r['threads']}: the best peer takes {most:.2f} of the floor; "
+            f"moire is {ratio(r):.2f} times as fast, at {ratio(r) / most * 100:.0f} % of the floor's speed.", "  ")
 
 
 def main():
@@ -65,6 +82,7 @@ def main():
     print("\n## The slowest, and where their time goes\n")
     for r in sorted((r for r in rows if ratio(r)), key=ratio)[:10]:
         say(f"* {r['model']}, batch {r['batch']}, threads {r['threads']}: {ratio(r):.2f}. {layer(r)}.", "  ")
+    room(rows)
     print("\n## All\n")
     table(rows)
     print()

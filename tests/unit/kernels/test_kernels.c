@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 #include "bench/kernels/kernels.h"
+#include "bench/kernels/layer_profile.h"
 #include "bench/data/layer_spec.h"
 #include "bench/data/machine.h"
 #include "bench/kernels/machine_measure.h"
@@ -238,10 +239,32 @@ static void the_machine_file_is_one_the_reader_takes(void **state) {
     bench_place_close(&p);
 }
 
+/* A layer waits for the slower of its arithmetic and its bytes; Winograd's fewer products count only in what
+ * is executed. */
+static void the_floor_of_a_plan_is_that_of_its_layers(void **state) {
+    (void)state;
+    struct mo_step steps[] = {
+        {.flops = 4000000,
+         .executed = 1000000,
+         .bytes = 1000},                                    /* 40 us written, 10 us executed at 100 GF/s */
+        {.flops = 1000, .executed = 1000, .bytes = 500000}, /* 50 us at 10 GB/s */
+        {.flops = 0, .executed = 0, .bytes = 0},            /* a view */
+    };
+    struct mo_ceiling ceiling = {.fma_gf = 100};
+    for (int l = 0; l < MO_LEVELS; l++) {
+        ceiling.level[l].capacity = l == MO_LEVEL_MEMORY ? INT64_MAX : 1 << (10 + l);
+        ceiling.level[l].read_gb = l == MO_LEVEL_MEMORY ? 10 : 1000;
+    }
+    const struct mo_floor floor = mo_profile_floor(&(struct mo_plan){.steps = steps, .n_steps = 3}, &ceiling);
+    assert_float_equal(floor.written_ms, 0.09, 1e-9);
+    assert_float_equal(floor.executed_ms, 0.06, 1e-9);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_survive_their_line),
         cmocka_unit_test(nonsense_is_no_layer),
+        cmocka_unit_test(the_floor_of_a_plan_is_that_of_its_layers),
         cmocka_unit_test(kernels_are_judged_and_compared),
         cmocka_unit_test(a_layer_the_peer_refuses_is_measured_alone),
         cmocka_unit_test(a_peer_that_is_missing_or_dies_is_named),

@@ -104,9 +104,9 @@ static int put_latency(struct subject *u, int threads, json_t *row, moire_error 
     return code;
 }
 
-/* The layer in which most time goes beyond what the roofline allows. */
-static int put_worst_layer(struct subject *u, int threads, const struct mo_ceiling *ceiling, json_t *row,
-                           moire_error *err) {
+/* The floors, and the layer in which most time goes beyond what the roofline allows. */
+static int put_layers(struct subject *u, int threads, const struct mo_ceiling *ceiling, json_t *row,
+                      moire_error *err) {
     const struct mo_frontend_options front = mo_bench_front(u->s, &u->tenant);
     const struct mo_timing_options by_layer = {.threads = threads, .budget_ns = PROFILE_NS, .by_layer = true};
     struct mo_bench_layers layers;
@@ -115,6 +115,9 @@ static int put_worst_layer(struct subject *u, int threads, const struct mo_ceili
     int code = mo_bench_layers_open(u->s->env, u->entry->model, &front,
                                     u->o->alone.spec.moire ? u->s->store : NULL, &layers, err);
     if (code) return code;
+    const struct mo_floor floor = mo_profile_floor(layers.plan, ceiling);
+    json_object_set_new(row, "floor_ms", json_real(floor.written_ms));
+    json_object_set_new(row, "executed_floor_ms", json_real(floor.executed_ms));
     code = mo_timing_run(u->s->env, layers.plan, layers.instance, &by_layer, &timing, err);
     for (int k = 0; !code && k < layers.plan->n_steps; k++) {
         struct mo_profile_row r;
@@ -147,7 +150,7 @@ static int measure(struct subject *u, int threads, const struct mo_ceiling *ceil
                    moire_error *err) {
     int code = check(u, row, err);
     if (!code) code = put_latency(u, threads, row, err);
-    return code ? code : put_worst_layer(u, threads, ceiling, row, err);
+    return code ? code : put_layers(u, threads, ceiling, row, err);
 }
 
 static int piece(struct mo_bench_journal *journal, struct subject *u, int threads,
