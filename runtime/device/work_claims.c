@@ -225,12 +225,18 @@ static bool work_on(const struct work *w, uint64_t now) {
     return false;
 }
 
-/* The member has finished the last piece of a step; true: that has another round. */
-static bool share_again(const struct work *w, int step) {
+/* The member has finished the last piece of a step.  Above 0: that has another round, which is shared now. */
+static int share_again(const struct work *w, int step) {
     const int width = mo_claims_width(w->c),
               pieces = w->calls->again ? w->calls->again(w->ctx, step, width) : 0;
     if (pieces > 0) share(w->c, step, (uint32_t)width, (uint32_t)pieces);
-    return pieces > 0;
+    return pieces;
+}
+
+static enum mo_claims_end end_block(struct mo_claims *c, int *code) {
+    *code = c->code;
+    announce(c, OVER);
+    return MO_CLAIMS_LAST;
 }
 
 /* Goes on from a step, alone, up to one that is shared (true), the end, or its leave. */
@@ -253,9 +259,7 @@ static bool go_on(const struct work *w, int step, enum mo_claims_end *end, int *
             break;
         }
     }
-    *code = c->code;
-    announce(c, OVER);
-    *end = MO_CLAIMS_LAST;
+    *end = end_block(c, code);
     return false;
 }
 
@@ -282,7 +286,12 @@ enum mo_claims_end mo_claims_work(struct mo_claims *c, struct mo_claims_member *
                                                          memory_order_relaxed))
                 continue;
         } else {
-            if (!work_on(&w, now) || share_again(&w, next)) continue;
+            const int more = work_on(&w, now) ? share_again(&w, next) : 1;
+            if (more > 0) continue;
+            if (more < 0) {
+                c->code = more;
+                return end_block(c, code);
+            }
             next++;
         }
         if (!go_on(&w, next, &end, code)) return end;

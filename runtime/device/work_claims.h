@@ -34,7 +34,8 @@ struct mo_claims_calls {
     int (*step)(void *ctx, int step, int width, void *scratch);
     void (*run)(void *ctx, const struct mo_pieces *pieces, void *scratch);
     /* All pieces of the step have been run, and the caller is the only one at work.  Above 0: the step has
-     * another round of so many pieces.  May be NULL: no step has. */
+     * another round of so many pieces.  Below 0: the block ends, with this code.  May be NULL: no step has.
+     */
     int (*again)(void *ctx, int step, int width);
 };
 

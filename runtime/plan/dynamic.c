@@ -26,12 +26,9 @@ static int allocate_output(struct mo_instance *instance, const struct mo_node *n
     return MOIRE_OK;
 }
 
-/* An operator that allocates what it makes. */
-static int make_outputs(struct mo_instance *instance, const struct mo_op_ctx *ctx) {
-    const struct mo_node *node = ctx->node;
-    int rc = node->op->run(ctx);
-    for (int i = 0; i < node->n_out; i++) {
-        const int id = node->out[i];
+void mo_dynamic_take(struct mo_instance *instance, const struct mo_op_ctx *ctx, int rc) {
+    for (int i = 0; i < ctx->n_out; i++) {
+        const int id = ctx->node->out[i];
         if (id < 0 || rc) {
             mo_free(instance->env, ctx->out[i].data);
             continue;
@@ -40,18 +37,25 @@ static int make_outputs(struct mo_instance *instance, const struct mo_op_ctx *ct
         instance->owned[id] = ctx->out[i].data;
         instance->value[id] = ctx->out[i];
     }
-    return rc;
+}
+
+struct mo_op_ctx mo_dynamic_operands(struct mo_instance *instance, const struct mo_node *node) {
+    const struct mo_op_ctx ctx = mo_instance_operands(instance, node);
+    for (int i = 0; i < node->n_in; i++)
+        if (node->in[i] >= 0) instance->io[i] = instance->value[node->in[i]];
+    for (int i = 0; i < node->n_out; i++)
+        ctx.out[i] = (struct mo_value){.shape.rank = -1};
+    return ctx;
 }
 
 int mo_dynamic_run(struct mo_instance *instance, const struct mo_step *step) {
     const struct mo_node *node = step->node;
-    struct mo_op_ctx ctx = mo_instance_operands(instance, node);
-    struct mo_value *in = instance->io, *out = ctx.out;
-    for (int i = 0; i < node->n_in; i++)
-        if (node->in[i] >= 0) in[i] = instance->value[node->in[i]];
-    for (int i = 0; i < node->n_out; i++)
-        out[i] = (struct mo_value){.shape.rank = -1};
-    if (node->op->flags & MO_OP_MAKES) return make_outputs(instance, &ctx);
+    struct mo_op_ctx ctx = mo_dynamic_operands(instance, node);
+    if (node->op->flags & MO_OP_MAKES) {
+        const int rc = node->op->run(&ctx);
+        mo_dynamic_take(instance, &ctx, rc);
+        return rc;
+    }
     void *kept = NULL;
     ctx.kept = &kept;
     int rc = mo_op_infer(&ctx);
@@ -59,7 +63,7 @@ int mo_dynamic_run(struct mo_instance *instance, const struct mo_step *step) {
         rc = mo_fail(&instance->err, MOIRE_EFAILED, "node '%s' (%s): its output shape stays unknown",
                      node->name, node->op_type);
     for (int i = 0; !rc && i < node->n_out; i++)
-        if (node->out[i] >= 0) rc = allocate_output(instance, node, i, &out[i]);
+        if (node->out[i] >= 0) rc = allocate_output(instance, node, i, &ctx.out[i]);
     if (!rc) rc = node->op->run(&ctx);
     mo_free(instance->env, kept);
     return rc;

@@ -163,6 +163,7 @@ void mo_instance_heed(struct mo_instance *instance, const _Atomic bool *unwanted
 }
 
 void mo_instance_reset(struct mo_instance *instance) {
+    mo_region_team_drop(instance);
     instance->host.unwanted = NULL;
     for (int i = 0; i < instance->plan->graph->n_tensors; i++) {
         if (!instance->owned[i]) continue;

@@ -108,7 +108,8 @@ int mo_instance_run(struct mo_instance *instance, int begin, int end, void *scra
 int mo_instance_step(struct mo_instance *instance, int layer, int width, void *scratch);
 /* Pieces [from, to) of a layer that is cut into `of`, in the version picked last. */
 void mo_instance_pieces(struct mo_instance *instance, int layer, int from, int to, int of, void *scratch);
-/* After all these pieces.  Above 0: the layer has another round, to be cut into so many. */
+/* After all these pieces.  Above 0: the layer has another round, to be cut into so many.  Below 0: it failed.
+ */
 int mo_instance_again(struct mo_instance *instance, int layer, int width);
 /* How many of a team's workers get a share of the layer, in the version of it that serves most of them. */
 int mo_step_workers(const struct mo_step *step, int n_workers);

@@ -111,7 +111,7 @@ static int set_inputs(struct mo_instance *instance, const struct mo_value *in, m
     return rc;
 }
 
-static int take_outputs(struct mo_instance *instance, const struct mo_op_ctx *ctx, struct mo_value *out) {
+int mo_plan_body_outputs(struct mo_instance *instance, const struct mo_op_ctx *ctx, struct mo_value *out) {
     const struct mo_graph *g = instance->plan->graph;
     int rc = MOIRE_OK;
     for (int i = 0; i < g->n_outputs && !rc; i++) {
@@ -124,28 +124,33 @@ static int take_outputs(struct mo_instance *instance, const struct mo_op_ctx *ct
 }
 
 /* A region's layers have the names of the model, and need no other. */
-static int tell(const struct mo_instance *instance, const struct mo_op_ctx *ctx, int rc) {
+int mo_plan_body_tell(const struct mo_instance *instance, const struct mo_op_ctx *ctx, int rc) {
     if (mo_node_is_ours(ctx->node, "Region"))
         return mo_fail(ctx->err, rc, "%s", mo_instance_message(instance));
     return mo_fail(ctx->err, rc, "node '%.64s' (%.40s): %s", ctx->node->name, ctx->node->op_type,
                    mo_instance_message(instance));
 }
 
+int mo_plan_body_begin(struct mo_instance *instance, const struct mo_op_ctx *ctx, void *arena,
+                       const struct mo_value *in) {
+    mo_instance_bind(instance, arena);
+    instance->host.left = ctx->host->left;
+    instance->host.unwanted = ctx->host->unwanted;
+    return set_inputs(instance, in, ctx->err);
+}
+
 int mo_plan_body_run(struct mo_instance *instance, const struct mo_op_ctx *ctx, char *scratch,
                      const struct mo_value *in, struct mo_value *out) {
     const struct mo_plan *plan = instance->plan;
     char *layers = scratch + mo_round_up((int64_t)mo_instance_arena_bytes(plan), ALIGN);
-    mo_instance_bind(instance, scratch);
-    instance->host.left = ctx->host->left;
-    instance->host.unwanted = ctx->host->unwanted;
-    int rc = set_inputs(instance, in, ctx->err);
+    int rc = mo_plan_body_begin(instance, ctx, scratch, in);
     for (int k = 0; k < plan->n_steps && !rc; k++) {
         if (mo_body_unwanted(ctx->host))
             rc = mo_body_cancelled(ctx);
         else if (mo_instance_run(instance, k, k + 1, layers))
-            rc = tell(instance, ctx, instance->rc);
+            rc = mo_plan_body_tell(instance, ctx, instance->rc);
     }
-    if (!rc) rc = take_outputs(instance, ctx, out);
+    if (!rc) rc = mo_plan_body_outputs(instance, ctx, out);
     mo_instance_reset(instance);
     return rc;
 }

@@ -13,14 +13,15 @@ enum { MO_SPARE_OPERANDS = 16 };
 struct mo_instance {
     const struct mo_plan *plan;
     const struct mo_env *env;
-    char *arena;               /* where values lie; NULL before the first mo_instance_bind() */
-    void *own;                 /* the arena, when the instance has it of its own */
-    struct mo_kargs *args;     /* of every step; unused by reference, view and dynamic steps */
-    unsigned char *pick;       /* of every step: the version that runs */
-    int64_t round;             /* of the layer that runs now: begun so far; 0: it is in none */
-    struct mo_value *value;    /* of every tensor, as operators see it */
-    bool *placed;              /* of every tensor: lies in the arena */
-    void **owned;              /* of every tensor: storage of dynamic layers, freed by reset */
+    char *arena;                   /* where values lie; NULL before the first mo_instance_bind() */
+    void *own;                     /* the arena, when the instance has it of its own */
+    struct mo_kargs *args;         /* of every step; unused by reference, view and dynamic steps */
+    unsigned char *pick;           /* of every step: the version that runs */
+    int64_t round;                 /* of the layer that runs now: begun so far; 0: it is in none */
+    struct mo_region_team *inside; /* the region that a team runs now; NULL: none */
+    struct mo_value *value;        /* of every tensor, as operators see it */
+    bool *placed;                  /* of every tensor: lies in the arena */
+    void **owned;                  /* of every tensor: storage of dynamic layers, freed by reset */
     struct mo_value *io;       /* inputs and outputs of the reference step that runs now, on one worker, each
                                   followed by MO_SPARE_OPERANDS absent ones */
     void **temp;               /* of every entry of io: a plain contiguous copy, or NULL */
@@ -51,6 +52,12 @@ int mo_instance_run_body(void *self, const struct mo_op_ctx *ctx, const struct m
 
 /* A run of a body's plan in memory for its arena and scratch. */
 int64_t mo_plan_body_scratch(const struct mo_plan *plan);
+/* The parts of a run: the arena bound and inputs set; what a failed layer says; outputs of their own memory.
+ */
+int mo_plan_body_begin(struct mo_instance *instance, const struct mo_op_ctx *ctx, void *arena,
+                       const struct mo_value *in);
+int mo_plan_body_tell(const struct mo_instance *instance, const struct mo_op_ctx *ctx, int rc);
+int mo_plan_body_outputs(struct mo_instance *instance, const struct mo_op_ctx *ctx, struct mo_value *out);
 int mo_plan_body_run(struct mo_instance *instance, const struct mo_op_ctx *ctx, char *scratch,
                      const struct mo_value *in, struct mo_value *out);
 
@@ -60,10 +67,26 @@ int mo_plan_add_region(struct mo_plan *plan, const struct mo_plan_options *optio
 void mo_plan_free_regions(struct mo_plan *plan);
 /* The region that has the body; NULL: none. */
 struct mo_plan_region *mo_plan_region_of(const struct mo_plan *plan, const struct mo_graph *body);
-/* Runs the body by a plan for these shapes, made now if need be.  MO_NEED_DATA: the references are to do it.
- */
+/* A plan for these shapes, made now if need be, until it is left.  NULL: the references are to run them. */
+struct mo_region_place *mo_plan_region_enter(struct mo_plan_region *region, const struct mo_value *in);
+void mo_plan_region_leave(struct mo_plan_region *region, struct mo_region_place *place);
+/* Runs the body by such a plan, on one core.  MO_NEED_DATA: the references are to do it. */
 int mo_plan_region_run(struct mo_plan_region *region, const struct mo_op_ctx *ctx, const struct mo_value *in,
                        struct mo_value *out);
+
+struct mo_region_place {
+    struct mo_plan *plan; /* NULL: the place is free */
+    int users;            /* runs that go on */
+    int64_t used;         /* when last */
+};
+
+/* region_team.c: a region by a team.  As mo_instance_step(), but for the first, false: it is to be run alone.
+ */
+bool mo_region_team_begin(struct mo_instance *around, const struct mo_step *step, int width, int *pieces);
+void mo_region_team_pieces(struct mo_instance *around, int from, int to, int of);
+int mo_region_team_again(struct mo_instance *around, int width);
+/* Of an instance that is reset while one is under way. */
+void mo_region_team_drop(struct mo_instance *around);
 
 /* trim.c: releases constants that no step reads any more because it has packed its own copy. */
 void mo_plan_trim(struct mo_plan *plan);
@@ -76,4 +99,8 @@ struct mo_op_ctx mo_instance_operands(struct mo_instance *instance, const struct
 int mo_reference_run(struct mo_instance *instance, const struct mo_step *step);
 /* dynamic.c: the same for layers whose shapes are known only now. */
 int mo_dynamic_run(struct mo_instance *instance, const struct mo_step *step);
+/* Its operands, the outputs of unknown shape; and the outputs that an operator has made, into the instance.
+ */
+struct mo_op_ctx mo_dynamic_operands(struct mo_instance *instance, const struct mo_node *node);
+void mo_dynamic_take(struct mo_instance *instance, const struct mo_op_ctx *ctx, int rc);
 #endif

@@ -15,12 +15,6 @@
 
 enum { MOST_PLANS = 16, MOST_DEPTH = 4, ALIGN = 64, HUGE_PAGE = 2 << 20 };
 
-struct shaped {
-    struct mo_plan *plan; /* NULL: the place is free */
-    int users;            /* runs that go on */
-    int64_t used;         /* when last */
-};
-
 struct mo_plan_region {
     struct mo_plan_region *next;
     const struct mo_env *env;
@@ -31,7 +25,7 @@ struct mo_plan_region {
     struct mo_lock lock;
     int64_t clock;
     bool told; /* that there was no plan for some shapes */
-    struct shaped place[MOST_PLANS];
+    struct mo_region_place place[MOST_PLANS];
 };
 
 int mo_plan_add_region(struct mo_plan *plan, const struct mo_plan_options *options,
@@ -130,10 +124,10 @@ static struct mo_plan *make(struct mo_plan_region *region, const struct mo_value
 }
 
 /* A free place, or that of the plan that has not been used for longest; NULL: all are running. */
-static struct shaped *free_place(struct mo_plan_region *region) {
-    struct shaped *oldest = NULL;
+static struct mo_region_place *free_place(struct mo_plan_region *region) {
+    struct mo_region_place *oldest = NULL;
     for (int i = 0; i < MOST_PLANS; i++) {
-        struct shaped *s = &region->place[i];
+        struct mo_region_place *s = &region->place[i];
         if (!s->plan) return s;
         if (!s->users && (!oldest || s->used < oldest->used)) oldest = s;
     }
@@ -141,14 +135,15 @@ static struct shaped *free_place(struct mo_plan_region *region) {
 }
 
 /* The lock is held.  NULL: there is none, and none can be made now. */
-static struct shaped *plan_for(struct mo_plan_region *region, const struct mo_value *in, moire_error *err) {
+static struct mo_region_place *plan_for(struct mo_plan_region *region, const struct mo_value *in,
+                                        moire_error *err) {
     for (int i = 0; i < MOST_PLANS; i++)
         if (region->place[i].plan && fits(region->place[i].plan, in)) return &region->place[i];
-    struct shaped *s = free_place(region);
+    struct mo_region_place *s = free_place(region);
     struct mo_plan *plan = s ? make(region, in, err) : NULL;
     if (!plan) return NULL;
     mo_plan_destroy(s->plan); /* after the new one has the weights */
-    *s = (struct shaped){.plan = plan};
+    *s = (struct mo_region_place){.plan = plan};
     return s;
 }
 
@@ -161,10 +156,11 @@ static void tell(struct mo_plan_region *region, const moire_error *why) {
            region->body->nodes[0]->name, why->message);
 }
 
-static struct shaped *enter(struct mo_plan_region *region, const struct mo_value *in) {
+struct mo_region_place *mo_plan_region_enter(struct mo_plan_region *region, const struct mo_value *in) {
+    if (!is_plannable(region->body, in)) return NULL;
     moire_error why = {0};
     mo_lock_take(region->env->sys, &region->lock);
-    struct shaped *s = plan_for(region, in, &why);
+    struct mo_region_place *s = plan_for(region, in, &why);
     if (!s) tell(region, &why);
     if (s) {
         s->users++;
@@ -174,7 +170,7 @@ static struct shaped *enter(struct mo_plan_region *region, const struct mo_value
     return s;
 }
 
-static void leave(struct mo_plan_region *region, struct shaped *s) {
+void mo_plan_region_leave(struct mo_plan_region *region, struct mo_region_place *s) {
     mo_lock_take(region->env->sys, &region->lock);
     s->users--;
     mo_lock_drop(region->env->sys, &region->lock);
@@ -199,9 +195,9 @@ static int run(const struct mo_plan *plan, const struct mo_op_ctx *ctx, const st
 
 int mo_plan_region_run(struct mo_plan_region *region, const struct mo_op_ctx *ctx, const struct mo_value *in,
                        struct mo_value *out) {
-    struct shaped *s = is_plannable(region->body, in) ? enter(region, in) : NULL;
+    struct mo_region_place *s = mo_plan_region_enter(region, in);
     if (!s) return MO_NEED_DATA;
     const int rc = run(s->plan, ctx, in, out);
-    leave(region, s);
+    mo_plan_region_leave(region, s);
     return rc;
 }

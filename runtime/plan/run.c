@@ -9,6 +9,7 @@
  * likewise, for those who join it.  The layers after a failed one are skipped.
  *
  * A layer with fewer units than the team has members may have rounds; whoever finishes one begins the next.
+ * A region's layers are rounds of it (region_team.c).
  */
 #include "runtime/plan/plan_impl.h"
 #include "runtime/plan/versions.h"
@@ -44,6 +45,11 @@ static bool is_single(const struct mo_step *step) {
     return !step->run || step->units < 2 || (step->flops < SMALL_FLOPS && step->bytes < SMALL_BYTES);
 }
 
+/* Its layers are shared one by one, as those around it (region_team.c). */
+static bool is_region(const struct mo_step *step) {
+    return step->dynamic && mo_node_is_ours(step->node, "Region");
+}
+
 static bool is_long(const struct mo_step *step) {
     return step->flops >= LONG_FLOPS || step->bytes >= LONG_BYTES;
 }
@@ -59,6 +65,7 @@ int mo_step_workers(const struct mo_step *step, int n_workers) {
     int64_t units = step->units;
     if (has_rounds(step, n_workers))
         return step->rounds->pieces < n_workers ? (int)step->rounds->pieces : n_workers;
+    if (is_region(step)) return n_workers;
     if (is_single(step)) return 1;
     for (int i = 1; i < step->n_versions; i++)
         if (step->version[i].units > units) units = step->version[i].units;
@@ -114,6 +121,7 @@ static int next_round(struct mo_instance *instance, int layer, int width) {
 }
 
 int mo_instance_again(struct mo_instance *instance, int layer, int width) {
+    if (instance->inside) return mo_region_team_again(instance, width);
     if (instance->round && instance->round < instance->plan->steps[layer].rounds->n)
         return next_round(instance, layer, width);
     instance->round = 0;
@@ -123,12 +131,14 @@ int mo_instance_again(struct mo_instance *instance, int layer, int width) {
 int mo_instance_step(struct mo_instance *instance, int layer, int width, void *scratch) {
     if (instance->rc) return instance->rc;
     const struct mo_step *step = &instance->plan->steps[layer];
+    int pieces;
+    if (is_region(step) && mo_region_team_begin(instance, step, width, &pieces)) return pieces;
     if (has_rounds(step, width)) {
         step->rounds->begin(&instance->args[layer], shared_of(instance));
         return next_round(instance, layer, width);
     }
     if (!is_single(step) && (width > 1 || is_long(step))) {
-        const int pieces = pieces_of(instance, layer, width);
+        pieces = pieces_of(instance, layer, width);
         if (width > 1 || pieces > 1) return pieces;
     }
     return run_alone(instance, layer, scratch);
@@ -144,6 +154,10 @@ void mo_instance_run_units(struct mo_instance *instance, int layer, int64_t begi
 void mo_instance_pieces(struct mo_instance *instance, int layer, int from, int to, int of, void *scratch) {
     const struct mo_rounds *r = instance->plan->steps[layer].rounds;
     int64_t units;
+    if (instance->inside) {
+        mo_region_team_pieces(instance, from, to, of);
+        return;
+    }
     mo_kernel *run = kernel_of(instance, layer, &units);
     if (instance->round)
         r->run(&instance->args[layer], shared_of(instance), instance->round - 1, r->units * from / of,

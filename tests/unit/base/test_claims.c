@@ -21,6 +21,7 @@ struct steps {
     int round;            /* of the last step that was begun, from 1 on */
     int ran[STEPS][MOST]; /* plain memory: the object has to order what the members do */
     int fails_at;         /* this step says -7 */
+    int fails_after;      /* this step says -8 when its first round is over */
     int last;             /* that was begun */
     _Atomic int wrong;
 };
@@ -45,6 +46,7 @@ static int again(void *ctx, int step, int width) {
     struct steps *s = ctx;
     if (step != s->last || width < 1) atomic_fetch_add(&s->wrong, 1);
     expect(s, step, s->round);
+    if (step == s->fails_after) return -8;
     return s->round++ < s->rounds[step] ? s->pieces[step] : 0;
 }
 
@@ -67,7 +69,7 @@ static void draw_steps(struct steps *s, uint64_t *rng) {
         s->pieces[k] = claims_draw(rng, 4) ? (int)claims_draw(rng, MOST + 1) : 0;
     for (int k = 0; k < STEPS; k++)
         s->rounds[k] = claims_draw(rng, 4) ? 1 : 1 + (int)claims_draw(rng, ROUNDS);
-    s->fails_at = STEPS;
+    s->fails_at = s->fails_after = STEPS;
     s->last = -1;
 }
 
@@ -100,6 +102,26 @@ static void every_piece_is_run_once_and_in_order(void **state) {
         }
         claims_strike(&b);
     }
+}
+
+/* Also the last one, behind which no other step could say so. */
+static void a_round_that_fails_ends_the_block(void **state) {
+    (void)state;
+    static struct claims_bed b;
+    static struct steps s;
+    uint64_t rng = seed;
+    claims_lay(&b, 1000, &calls, &s);
+    for (int i = 0; i < BLOCKS; i++) {
+        draw_steps(&s, &rng);
+        s.fails_after = i % 2 ? STEPS - 1 : (int)claims_draw(&rng, STEPS);
+        s.pieces[s.fails_after] = MOST;
+        s.rounds[s.fails_after] = 1;
+        claims_run(&b, STEPS, 1 + (int)claims_draw(&rng, CLAIMS_WORKERS));
+        assert_int_equal(b.ended, 1);
+        assert_int_equal(b.code, -8);
+        check_steps(&s, s.fails_after + 1);
+    }
+    claims_strike(&b);
 }
 
 static void a_step_that_fails_ends_the_block(void **state) {
@@ -283,6 +305,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_piece_is_run_once_and_in_order),
         cmocka_unit_test(a_step_that_fails_ends_the_block),
+        cmocka_unit_test(a_round_that_fails_ends_the_block),
         cmocka_unit_test(members_come_and_go),
         cmocka_unit_test(numbers_begin_anew),
         cmocka_unit_test(nobody_waits_for_who_holds_no_piece),

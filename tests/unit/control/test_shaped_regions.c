@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,107 +14,9 @@
 #include "runtime/ops/op.h"
 #include "tests/unit/base/fault_sys.h"
 #include "tests/unit/codegen/ways_case.h"
-#include "tests/unit/control/region_case.h"
+#include "tests/unit/control/region_pair.h"
 
 enum { ROWS = REGION_ROWS, MOST_PLANS = 16 };
-
-/* --- running -------------------------------------------------------------------------------------------- */
-
-struct query {
-    float mask[ROWS];
-    int64_t to[2];
-};
-
-/* So many rows, others for every seed. */
-static struct query query_of(int rows, int seed) {
-    struct query q = {.to = {-1, 64}};
-    for (int i = 0; i < rows; i++)
-        q.mask[(i * 7 + seed) % ROWS] = 1;
-    return q;
-}
-
-static struct mo_plan *plan_of(struct ob *b, mo_plan_shaped_fn *shaped) {
-    struct mo_graph *g = ways_graph(b, true, true);
-    struct mo_plan *plan;
-    moire_error err = {0};
-    const struct mo_plan_options options = {.isa = mo_isa_detect(), .shaped = shaped};
-    if (mo_plan_build(g, &options, &plan, &err)) fail_msg("%s", err.message);
-    return plan;
-}
-
-static int set(struct mo_instance *instance, const struct mo_plan *plan, const struct query *q) {
-    const struct mo_graph *g = plan->graph;
-    int rc = MOIRE_OK;
-    for (int i = 0; i < g->n_inputs && !rc; i++) {
-        const struct mo_tensor *t = g->tensors[g->inputs[i]];
-        const size_t bytes = (size_t)mo_tensor_bytes(t);
-        float *x = calloc(bytes, 1);
-        moire_tensor in = {.dtype = t->dtype, .rank = t->shape.rank, .data = x, .bytes = bytes};
-        memcpy(in.shape, t->shape.d, sizeof in.shape);
-        for (size_t k = 0; k < bytes / 4; k++)
-            x[k] = sinf((float)k);
-        if (i == 0) memcpy(x, q->mask, bytes);
-        if (i == 2) memcpy(x, q->to, bytes);
-        rc = mo_instance_set_input(instance, i, &in, NULL);
-        free(x);
-    }
-    return rc;
-}
-
-/* One query; the instance has the answer. */
-static int answer(struct mo_instance *instance, const struct mo_plan *plan, const struct query *q) {
-    char *scratch = calloc((size_t)plan->scratch_bytes + 64, 1);
-    int rc = set(instance, plan, q);
-    if (!rc) rc = mo_instance_run(instance, 0, plan->n_steps, scratch);
-    free(scratch);
-    return rc;
-}
-
-static struct mo_instance *instance_of(const struct mo_plan *plan) {
-    struct mo_instance *instance;
-    assert_int_equal(mo_instance_create(plan, &instance, NULL), MOIRE_OK);
-    return instance;
-}
-
-static int differences(struct mo_instance *got, struct mo_instance *want, int outputs) {
-    int n = 0;
-    for (int i = 0; i < outputs; i++) {
-        moire_tensor a, b;
-        if (mo_instance_output(got, i, &a) || mo_instance_output(want, i, &b)) return 1;
-        n += a.rank != b.rank || memcmp(a.shape, b.shape, sizeof a.shape) != 0 ||
-             (a.bytes && ways_near_largest("a region", &a, &b));
-    }
-    return n;
-}
-
-/* A plan with regions and one without, on one query after the other. */
-struct pair {
-    struct mo_plan *plan, *plain;
-    struct mo_instance *is, *should;
-};
-
-static struct pair pair_of(struct ob *b) {
-    struct pair p = {.plan = plan_of(b, mo_region_graph), .plain = plan_of(b, NULL)};
-    p.is = instance_of(p.plan);
-    p.should = instance_of(p.plain);
-    return p;
-}
-
-static void end(struct pair *p, struct ob *b) {
-    mo_instance_destroy(p->is);
-    mo_instance_destroy(p->should);
-    mo_plan_destroy(p->plan);
-    mo_plan_destroy(p->plain);
-    ob_destroy(b);
-}
-
-static void same(struct pair *p, const struct query *q) {
-    if (answer(p->is, p->plan, q)) fail_msg("%s", mo_instance_message(p->is));
-    if (answer(p->should, p->plain, q)) fail_msg("%s", mo_instance_message(p->should));
-    assert_int_equal(differences(p->is, p->should, p->plan->graph->n_outputs), 0);
-    mo_instance_reset(p->is);
-    mo_instance_reset(p->should);
-}
 
 /* --- tests ---------------------------------------------------------------------------------------------- */
 
@@ -162,25 +63,25 @@ static void shapes_change_from_query_to_query(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof makes / sizeof *makes; i++) {
         struct ob *b = makes[i]();
-        struct pair p = pair_of(b);
+        struct region_pair p = region_pair_of(b);
         for (int turn = 0; turn < 60; turn++) {
-            const struct query q = query_of(turn * 11 % (ROWS + 1), turn);
-            same(&p, &q);
+            const struct region_query q = region_query_of(turn * 11 % (ROWS + 1), turn);
+            region_pair_same(&p, &q);
         }
-        end(&p, b);
+        region_pair_end(&p, b);
     }
 }
 
 static void plans_are_few_and_share_their_weights(void **state) {
     struct ob *b = region_products();
-    struct pair p = pair_of(b);
+    struct region_pair p = region_pair_of(b);
     (void)state;
     assert_int_equal(mo_plan_count_shaped(p.plan).regions, 1);
     assert_int_equal(mo_plan_count_shaped(p.plan).plans, 0);
     for (int rows = ROWS; rows > 0; rows--) {
-        const struct query q = query_of(rows, 0);
+        const struct region_query q = region_query_of(rows, 0);
         const int so_far = ROWS - rows + 1;
-        same(&p, &q);
+        region_pair_same(&p, &q);
         const struct mo_plan_shaped now = mo_plan_count_shaped(p.plan);
         assert_int_equal(now.plans, so_far < MOST_PLANS ? so_far : MOST_PLANS);
         /* plain ones are (96 * 64 + 96 * 128) * 4 bytes; a form for many rows and one for few */
@@ -188,51 +89,51 @@ static void plans_are_few_and_share_their_weights(void **state) {
     }
     const int64_t bytes = mo_plan_count_shaped(p.plan).weight_bytes;
     for (int rows = 1; rows <= MOST_PLANS; rows++) {
-        const struct query q = query_of(rows, 0);
-        same(&p, &q);
+        const struct region_query q = region_query_of(rows, 0);
+        region_pair_same(&p, &q);
     }
     assert_int_equal(mo_plan_count_shaped(p.plan).weight_bytes, bytes);
     assert_int_equal(mo_plan_count_shaped(p.plain).regions, 0);
-    end(&p, b);
+    region_pair_end(&p, b);
 }
 
 /* Nothing is planned for no rows. */
 static void no_rows_are_no_plan(void **state) {
     struct ob *b = region_convolutions();
-    struct pair p = pair_of(b);
-    const struct query none = query_of(0, 0);
+    struct region_pair p = region_pair_of(b);
+    const struct region_query none = region_query_of(0, 0);
     (void)state;
-    same(&p, &none);
+    region_pair_same(&p, &none);
     assert_int_equal(mo_plan_count_shaped(p.plan).plans, 0);
-    end(&p, b);
+    region_pair_end(&p, b);
 }
 
 static void nobody_waits_any_more(void **state) {
     const _Atomic bool unwanted = true;
     struct ob *b = region_products();
-    struct pair p = pair_of(b);
-    const struct query q = query_of(5, 0);
+    struct region_pair p = region_pair_of(b);
+    const struct region_query q = region_query_of(5, 0);
     (void)state;
     mo_instance_heed(p.is, &unwanted);
-    assert_int_equal(answer(p.is, p.plan, &q), MOIRE_ECANCELLED);
+    assert_int_equal(region_answer(p.is, p.plan, &q), MOIRE_ECANCELLED);
     mo_instance_reset(p.is);
-    same(&p, &q);
-    end(&p, b);
+    region_pair_same(&p, &q);
+    region_pair_end(&p, b);
 }
 
 static void shapes_that_do_not_fit_name_the_layer(void **state) {
     struct ob *b = region_unfit();
-    struct pair p = pair_of(b);
-    const struct query q = query_of(5, 0);
+    struct region_pair p = region_pair_of(b);
+    const struct region_query q = region_query_of(5, 0);
     (void)state;
     for (int turn = 0; turn < 2; turn++) {
-        assert_int_not_equal(answer(p.is, p.plan, &q), MOIRE_OK);
+        assert_int_not_equal(region_answer(p.is, p.plan, &q), MOIRE_OK);
         assert_non_null(strstr(mo_instance_message(p.is), "'y' (Conv)"));
         assert_null(strstr(mo_instance_message(p.is), "Region"));
         mo_instance_reset(p.is);
     }
     assert_int_equal(mo_plan_count_shaped(p.plan).plans, 0);
-    end(&p, b);
+    region_pair_end(&p, b);
 }
 
 /* --- several at once ------------------------------------------------------------------------------------ */
@@ -248,9 +149,9 @@ static void *ask(void *self) {
     struct mo_instance *is = NULL, *should = NULL;
     if (mo_instance_create(c->plan, &is, NULL) || mo_instance_create(c->plain, &should, NULL)) c->wrong++;
     for (int turn = 0; turn < 60 && !c->wrong; turn++) {
-        const struct query q = query_of((turn * 13 + c->seed) % (ROWS + 1), turn);
-        if (answer(is, c->plan, &q) || answer(should, c->plain, &q) ||
-            differences(is, should, c->plan->graph->n_outputs))
+        const struct region_query q = region_query_of((turn * 13 + c->seed) % (ROWS + 1), turn);
+        if (region_answer(is, c->plan, &q) || region_answer(should, c->plain, &q) ||
+            region_differences(is, should, c->plan->graph->n_outputs))
             c->wrong++;
         mo_instance_reset(is);
         mo_instance_reset(should);
@@ -263,7 +164,7 @@ static void *ask(void *self) {
 static void several_ask_at_once(void **state) {
     enum { CLIENTS = 3 };
     struct ob *b = region_products();
-    struct mo_plan *plan = plan_of(b, mo_region_graph), *plain = plan_of(b, NULL);
+    struct mo_plan *plan = region_plan_of(b, mo_region_graph), *plain = region_plan_of(b, NULL);
     struct client c[CLIENTS];
     (void)state;
     for (int i = 0; i < CLIENTS; i++) {
@@ -295,8 +196,8 @@ static int run_once(void *ctx) {
     if (!rc) rc = mo_plan_build(g, &options, &plan, &err);
     if (!rc) rc = mo_instance_create(plan, &instance, &err);
     for (int rows = 3; rows < 5 && !rc; rows++) {
-        const struct query q = query_of(rows, 0);
-        rc = answer(instance, plan, &q);
+        const struct region_query q = region_query_of(rows, 0);
+        rc = region_answer(instance, plan, &q);
         mo_instance_reset(instance);
     }
     mo_instance_destroy(instance);
@@ -341,15 +242,15 @@ static void a_region_without_a_plan_is_said(void **state) {
     const uint8_t *bytes = ob_pack(b, &n);
     const struct mo_plan_options options = {.isa = mo_isa_detect(), .shaped = no_graph};
     assert_int_equal(mo_frontend_parse(&env, bytes, n, NULL, NULL, &g, &err), MOIRE_OK);
-    struct pair p = {.plain = plan_of(b, NULL)};
+    struct region_pair p = {.plain = region_plan_of(b, NULL)};
     assert_int_equal(mo_plan_build(g, &options, &p.plan, &err), MOIRE_OK);
-    p.is = instance_of(p.plan), p.should = instance_of(p.plain);
+    p.is = region_instance_of(p.plan), p.should = region_instance_of(p.plain);
     for (int rows = 3; rows < 6; rows++) {
-        const struct query q = query_of(rows, 0);
-        same(&p, &q);
+        const struct region_query q = region_query_of(rows, 0);
+        region_pair_same(&p, &q);
     }
     assert_int_equal(lines, 1);
-    end(&p, b);
+    region_pair_end(&p, b);
 }
 
 int main(void) {
