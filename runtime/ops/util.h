@@ -30,6 +30,7 @@
     X(pad)                                                                                                   \
     X(resize)                                                                                                \
     X(select)                                                                                                \
+    X(roi_align)                                                                                             \
     X(vision)                                                                                                \
     X(loss)                                                                                                  \
     X(einsum)                                                                                                \

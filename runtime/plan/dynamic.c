@@ -4,6 +4,8 @@
  * instance is reset or the layer runs again. */
 #include "runtime/plan/plan_impl.h"
 
+enum { PARTS_EACH = 4 }; /* pieces for each of a team: parts differ in their work */
+
 static int allocate_output(struct mo_instance *instance, const struct mo_node *node, int index,
                            struct mo_value *out) {
     int id = node->out[index];
@@ -48,6 +50,18 @@ struct mo_op_ctx mo_dynamic_operands(struct mo_instance *instance, const struct 
     return ctx;
 }
 
+/* The shapes of the outputs from what the inputs hold, and their storage. */
+static int make_room(struct mo_instance *instance, const struct mo_op_ctx *ctx) {
+    const struct mo_node *node = ctx->node;
+    int rc = mo_op_infer(ctx);
+    if (rc > 0)
+        rc = mo_fail(&instance->err, MOIRE_EFAILED, "node '%s' (%s): its output shape stays unknown",
+                     node->name, node->op_type);
+    for (int i = 0; !rc && i < node->n_out; i++)
+        if (node->out[i] >= 0) rc = allocate_output(instance, node, i, &ctx->out[i]);
+    return rc;
+}
+
 int mo_dynamic_run(struct mo_instance *instance, const struct mo_step *step) {
     const struct mo_node *node = step->node;
     struct mo_op_ctx ctx = mo_dynamic_operands(instance, node);
@@ -58,13 +72,20 @@ int mo_dynamic_run(struct mo_instance *instance, const struct mo_step *step) {
     }
     void *kept = NULL;
     ctx.kept = &kept;
-    int rc = mo_op_infer(&ctx);
-    if (rc > 0)
-        rc = mo_fail(&instance->err, MOIRE_EFAILED, "node '%s' (%s): its output shape stays unknown",
-                     node->name, node->op_type);
-    for (int i = 0; !rc && i < node->n_out; i++)
-        if (node->out[i] >= 0) rc = allocate_output(instance, node, i, &ctx.out[i]);
+    int rc = make_room(instance, &ctx);
     if (!rc) rc = node->op->run(&ctx);
     mo_free(instance->env, kept);
     return rc;
+}
+
+int mo_dynamic_parts(struct mo_instance *instance, const struct mo_step *step, int width) {
+    const struct mo_op_parts *parts = mo_op_parts_of(step->node->op);
+    instance->shared = mo_dynamic_operands(instance, step->node);
+    int64_t n = make_room(instance, &instance->shared);
+    if (!n) n = parts->count(&instance->shared);
+    if (n < 0) return instance->rc = (int)n;
+    if (!n) return 0;
+    instance->parts = parts;
+    instance->n_parts = n;
+    return (int)(n < PARTS_EACH * width ? n : PARTS_EACH * width);
 }

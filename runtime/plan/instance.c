@@ -173,6 +173,7 @@ void mo_instance_reset(struct mo_instance *instance) {
     }
     instance->rc = MOIRE_OK;
     instance->round = 0;
+    instance->parts = NULL;
     instance->err = (moire_error){0};
 }
 

@@ -4,6 +4,7 @@
 #define MO_PLAN_INTERNAL_H
 #include "runtime/ops/control/body.h"
 #include "runtime/ops/op.h"
+#include "runtime/ops/parts.h"
 #include "runtime/plan/cost.h"
 #include "runtime/plan/plan.h"
 
@@ -19,9 +20,13 @@ struct mo_instance {
     unsigned char *pick;           /* of every step: the version that runs */
     int64_t round;                 /* of the layer that runs now: begun so far; 0: it is in none */
     struct mo_region_team *inside; /* the region that a team runs now; NULL: none */
-    struct mo_value *value;        /* of every tensor, as operators see it */
-    bool *placed;                  /* of every tensor: lies in the arena */
-    void **owned;                  /* of every tensor: storage of dynamic layers, freed by reset */
+    const struct mo_op_parts
+        *parts;      /* of the operator that a team runs now, n_parts of them on the operands */
+    int64_t n_parts; /* `shared`; NULL: none */
+    struct mo_op_ctx shared;
+    struct mo_value *value;    /* of every tensor, as operators see it */
+    bool *placed;              /* of every tensor: lies in the arena */
+    void **owned;              /* of every tensor: storage of dynamic layers, freed by reset */
     struct mo_value *io;       /* inputs and outputs of the reference step that runs now, on one worker, each
                                   followed by MO_SPARE_OPERANDS absent ones */
     void **temp;               /* of every entry of io: a plain contiguous copy, or NULL */
@@ -99,6 +104,8 @@ struct mo_op_ctx mo_instance_operands(struct mo_instance *instance, const struct
 int mo_reference_run(struct mo_instance *instance, const struct mo_step *step);
 /* dynamic.c: the same for layers whose shapes are known only now. */
 int mo_dynamic_run(struct mo_instance *instance, const struct mo_step *step);
+/* A layer of parts by a team: as mo_instance_step(). */
+int mo_dynamic_parts(struct mo_instance *instance, const struct mo_step *step, int width);
 /* Its operands, the outputs of unknown shape; and the outputs that an operator has made, into the instance.
  */
 struct mo_op_ctx mo_dynamic_operands(struct mo_instance *instance, const struct mo_node *node);

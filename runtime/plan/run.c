@@ -50,6 +50,11 @@ static bool is_region(const struct mo_step *step) {
     return step->dynamic && mo_node_is_ours(step->node, "Region");
 }
 
+/* A reference whose work is independent parts. */
+static bool has_parts(const struct mo_step *step) {
+    return step->dynamic && step->node->op && step->node->op->flags & MO_OP_PARTS;
+}
+
 static bool is_long(const struct mo_step *step) {
     return step->flops >= LONG_FLOPS || step->bytes >= LONG_BYTES;
 }
@@ -65,7 +70,7 @@ int mo_step_workers(const struct mo_step *step, int n_workers) {
     int64_t units = step->units;
     if (has_rounds(step, n_workers))
         return step->rounds->pieces < n_workers ? (int)step->rounds->pieces : n_workers;
-    if (is_region(step)) return n_workers;
+    if (is_region(step) || has_parts(step)) return n_workers;
     if (is_single(step)) return 1;
     for (int i = 1; i < step->n_versions; i++)
         if (step->version[i].units > units) units = step->version[i].units;
@@ -122,6 +127,7 @@ static int next_round(struct mo_instance *instance, int layer, int width) {
 
 int mo_instance_again(struct mo_instance *instance, int layer, int width) {
     if (instance->inside) return mo_region_team_again(instance, width);
+    instance->parts = NULL;
     if (instance->round && instance->round < instance->plan->steps[layer].rounds->n)
         return next_round(instance, layer, width);
     instance->round = 0;
@@ -133,6 +139,7 @@ int mo_instance_step(struct mo_instance *instance, int layer, int width, void *s
     const struct mo_step *step = &instance->plan->steps[layer];
     int pieces;
     if (is_region(step) && mo_region_team_begin(instance, step, width, &pieces)) return pieces;
+    if (width > 1 && has_parts(step)) return mo_dynamic_parts(instance, step, width);
     if (has_rounds(step, width)) {
         step->rounds->begin(&instance->args[layer], shared_of(instance));
         return next_round(instance, layer, width);
@@ -156,6 +163,11 @@ void mo_instance_pieces(struct mo_instance *instance, int layer, int from, int t
     int64_t units;
     if (instance->inside) {
         mo_region_team_pieces(instance, from, to, of);
+        return;
+    }
+    if (instance->parts) {
+        const int64_t n = instance->n_parts;
+        instance->parts->run(&instance->shared, n * from / of, n * to / of);
         return;
     }
     mo_kernel *run = kernel_of(instance, layer, &units);

@@ -106,3 +106,32 @@ struct ob *region_light(void) {
     ob_output(b, "y");
     return b;
 }
+
+/* Cuts out of an image, which are parts of one layer; the boxes are the rows' first four numbers. */
+static struct ob *rois_of(const char *operands) {
+    struct ob *b = rows_of("40,64");
+    ob_random(b, "images", "1,3,24,24");
+    ob_int64s(b, "first", "0");
+    ob_int64s(b, "last", "4");
+    ob_int64s(b, "axis", "1");
+    ob_node(b, "Slice", "rows first last axis", "unit");
+    ob_scalar(b, "size", 23.0f);
+    ob_node(b, "Mul", "unit size", "boxes");
+    ob_node(b, "Sub", "at at", "none");
+    ob_int64s(b, "one", "1");
+    ob_node(b, "Add", "none one", "second");
+    ob_node(b, "RoiAlign", operands, "cut");
+    ob_int(b, "output_height", 4);
+    ob_int(b, "output_width", 4);
+    ob_int(b, "sampling_ratio", 2);
+    ob_output(b, "cut");
+    return b;
+}
+
+struct ob *region_rois(void) {
+    return rois_of("images boxes none");
+}
+
+struct ob *region_rois_of_no_image(void) {
+    return rois_of("images boxes second");
+}

@@ -17,6 +17,9 @@ struct ob *region_crossing(void);
 struct ob *region_told(void);
 /* The rows do not fit the filter of a Conv that makes "y", which nobody can know before there are any. */
 struct ob *region_unfit(void);
+/* No region, but a layer of parts: RoiAlign; and one whose boxes are of an image that is not there. */
+struct ob *region_rois(void);
+struct ob *region_rois_of_no_image(void);
 /* A product that is too small. */
 struct ob *region_light(void);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_region_teams.c - a region's layers are shared by a team whose members come and go: they give what the
- * references give, name the layer that fails, and leak nothing. */
+ * test_region_teams.c - layers of run-time shape, those of regions and those of parts, are shared by a team
+ * whose members come and go: they give what the references give, name what fails, and leak nothing. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -55,7 +55,7 @@ static void strike(struct claims_bed *bed) {
 
 static void teams_give_what_the_references_give(void **state) {
     static struct ob *(*const makes[])(void) = {region_products, region_convolutions, region_crossing,
-                                                region_told};
+                                                region_told, region_rois};
     uint64_t rng = seed;
     (void)state;
     for (size_t i = 0; i < sizeof makes / sizeof *makes; i++) {
@@ -78,7 +78,7 @@ static void teams_give_what_the_references_give(void **state) {
             mo_instance_reset(p.should);
         }
         assert_true(atomic_load(&job.pieces) > 0);
-        assert_true(mo_plan_count_shaped(p.plan).plans > 0);
+        assert_true((mo_plan_count_shaped(p.plan).plans > 0) == (makes[i] != region_rois));
         strike(&bed);
         region_pair_end(&p, b);
     }
@@ -107,6 +107,16 @@ static void the_layer_that_fails_is_named(void **state) {
     (void)state;
     assert_true(play(p.is, p.plan, &q) < 0);
     assert_non_null(strstr(mo_instance_message(p.is), "'y' (Conv)"));
+    region_pair_end(&p, b);
+}
+
+static void parts_that_cannot_be_are_an_error(void **state) {
+    struct ob *b = region_rois_of_no_image();
+    struct region_pair p = region_pair_of(b);
+    const struct region_query q = region_query_of(5, 0);
+    (void)state;
+    assert_int_equal(play(p.is, p.plan, &q), MOIRE_EINVAL);
+    assert_non_null(strstr(mo_instance_message(p.is), "batch index 1"));
     region_pair_end(&p, b);
 }
 
@@ -178,6 +188,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(teams_give_what_the_references_give),
         cmocka_unit_test(the_layer_that_fails_is_named),
+        cmocka_unit_test(parts_that_cannot_be_are_an_error),
         cmocka_unit_test(nobody_waits_any_more),
         cmocka_unit_test(half_a_region_leaks_nothing),
         cmocka_unit_test(runs_without_memory_leak_nothing),
