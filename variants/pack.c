@@ -95,6 +95,19 @@ static void pack_half(const struct mo_conv *c, const struct mo_winograd *w, floa
         }
 }
 
+/* [OC/16][alpha][IC/16][16 ic][16 oc] of filters of one row or column */
+static void pack_lines(const struct mo_conv *c, const struct mo_winograd *w, float *out) {
+    const float *filters = c->weights->data;
+    for (int64_t o = 0; o < c->o; o++)
+        for (int64_t i = 0; i < c->c; i++, filters += w->taps)
+            for (int k = 0; k < w->alpha; k++) {
+                double sum = 0;
+                for (int t = 0; t < w->taps; t++)
+                    sum += w->g[k][t] * filters[t];
+                out[(((o / 16 * w->alpha + k) * c->icb + i / 16) * 16 + i % 16) * 16 + o % 16] = (float)sum;
+            }
+}
+
 /* A matrix of weights with its strides, K x N. */
 struct right {
     const float *data;
@@ -123,12 +136,18 @@ static void pack_strassen(const struct right *b, float *out) {
     }
 }
 
+/* Dilation does not change what a filter becomes; strides do. */
+static bool fits_winograd(const struct mo_winograd *w, const struct mo_conv *c) {
+    int64_t kh = w->taps, kw = w->taps;
+    if (w->line) kh = c->kw == 1 ? kh : 1, kw = c->kw == 1 ? 1 : kw;
+    return c->groups * c->merge == 1 && c->kh == kh && c->kw == kw && c->sh == w->stride &&
+           c->sw == w->stride && (w->stride == 1 || (c->dh == 1 && c->dw == 1));
+}
+
 static bool fits(enum mo_packing packing, const struct mo_conv *c) {
     int64_t groups = c->groups * c->merge;
     struct mo_winograd w;
-    if (mo_winograd_of(packing, &w))
-        return groups == 1 && c->kh == w.taps && c->kw == w.taps && c->sh == w.stride && c->sw == w.stride &&
-               c->dh == 1 && c->dw == 1;
+    if (mo_winograd_of(packing, &w)) return fits_winograd(&w, c);
     switch (packing) {
     case MO_PACK_CONV16:
         return !c->depthwise;
@@ -193,7 +212,7 @@ void mo_pack_filter(enum mo_packing packing, const struct mo_conv *c, float *out
     if (packing == MO_PACK_MATRIX_HALVES) pack_halves_filter(c, out);
     if (packing == MO_PACK_STRASSEN)
         pack_strassen(&(struct right){c->weights->data, c->c, c->o, 1, c->c, 1}, out);
-    if (mo_winograd_of(packing, &m)) (m.half ? pack_half : pack_winograd)(c, &m, out);
+    if (mo_winograd_of(packing, &m)) (m.line ? pack_lines : m.half ? pack_half : pack_winograd)(c, &m, out);
 }
 
 /* The right operand of Gemm and MatMul as K x N, with its strides. */

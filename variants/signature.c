@@ -97,6 +97,15 @@ static bool put_gate(struct mo_text *t, const struct mo_tensor *gate, const stru
            gate->shape.d[2] * gate->shape.d[3] == 1 && gate->layout == x->layout && !gate->data;
 }
 
+/* Whether a filter has a form of Winograd's. */
+static bool may_winograd(const int64_t k[2], const int64_t s[2], const int64_t d[2]) {
+    int64_t longer = k[0] > k[1] ? k[0] : k[1];
+    if (s[0] != s[1] || s[0] > 2) return false;
+    if (s[0] == 2) return k[0] == 3 && k[1] == 3 && d[0] == 1 && d[1] == 1;
+    if (k[0] == k[1]) return longer == 3 || longer == 5;
+    return (k[0] == 1 || k[1] == 1) && (longer == 3 || longer == 5 || longer == 7);
+}
+
 static bool conv_signature(const struct mo_graph *graph, const struct mo_node *node, struct mo_text *t) {
     const struct mo_tensor *x = mo_node_in(graph, node, 0), *w = mo_node_in(graph, node, 1);
     const struct mo_tensor *b = node->fuse.residual == 2 ? NULL : mo_node_in(graph, node, 2);
@@ -116,8 +125,7 @@ static bool conv_signature(const struct mo_graph *graph, const struct mo_node *n
                 (long long)p[0], (long long)p[1], (long long)p[2], (long long)p[3], (long long)d[0],
                 (long long)d[1], (long long)g);
     if (node->fuse.gated && !put_gate(t, mo_node_in(graph, node, MO_GATE_IN), x)) return false;
-    bool winograd = k[0] == k[1] && (k[0] == 3 || k[0] == 5) && s[0] == s[1] && s[0] <= (k[0] == 3 ? 2 : 1) &&
-                    d[0] == 1 && d[1] == 1 && g == 1;
+    bool winograd = g == 1 && may_winograd(k, s, d);
     bool strassen = k[0] == 1 && k[1] == 1 && g == 1;
     if (!put_epilogue(t, graph, node, x, y)) return false;
     if ((winograd || strassen) && graph->exact) mo_text_put(t, ":exact");

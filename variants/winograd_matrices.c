@@ -38,38 +38,59 @@ static void fill(struct mo_winograd *w) {
 }
 
 /* By number of points: their pairs +-p. */
-static const double pairs[][3] = {
+static const double pairs[][5] = {
     [3] = {1},
     [4] = {1},
     [5] = {0.8125, 2.5},
     [6] = {0.70710678118654752440, 1.41421356237309504880},
     [7] = {0.5625, 1.1875, 3.375},
     [8] = {0.53125, 1, 1.9375},
+    [10] = {0.4375, 0.8125, 1.3125, 2.5625},
+    [12] = {0.34375, 0.65625, 1.03125, 1.375, 2.96875},
 };
 
 /* By packing; m = 0: it is none of Winograd's.  A number that is given is not given again. */
 static const struct {
     int m, taps, stride;
-    bool half;
+    bool half, line;
 } packed[MO_PACK_COUNT] = {
-    [5] = {4, 3, 1, false},  [6] = {2, 3, 1, false},  [8] = {3, 3, 1, false},  [9] = {5, 3, 1, false},
-    [10] = {6, 3, 1, false}, [11] = {2, 5, 1, false}, [12] = {3, 5, 1, false}, [13] = {4, 5, 1, false},
-    [14] = {2, 3, 2, false}, [15] = {3, 3, 2, false}, [16] = {4, 3, 2, false}, [17] = {5, 3, 2, false},
-    [18] = {3, 3, 1, true},  [19] = {4, 3, 1, true},  [20] = {5, 3, 1, true},  [21] = {6, 3, 1, true},
+    [5] = {4, 3, 1, false},         [6] = {2, 3, 1, false},         [8] = {3, 3, 1, false},
+    [9] = {5, 3, 1, false},         [10] = {6, 3, 1, false},        [11] = {2, 5, 1, false},
+    [12] = {3, 5, 1, false},        [13] = {4, 5, 1, false},        [14] = {2, 3, 2, false},
+    [15] = {3, 3, 2, false},        [16] = {4, 3, 2, false},        [17] = {5, 3, 2, false},
+    [18] = {3, 3, 1, true},         [19] = {4, 3, 1, true},         [20] = {5, 3, 1, true},
+    [21] = {6, 3, 1, true},         [33] = {2, 3, 1, .line = true}, [34] = {4, 3, 1, .line = true},
+    [35] = {6, 3, 1, .line = true}, [36] = {8, 3, 1, .line = true}, [37] = {2, 5, 1, .line = true},
+    [38] = {4, 5, 1, .line = true}, [39] = {6, 5, 1, .line = true}, [40] = {2, 7, 1, .line = true},
+    [41] = {4, 7, 1, .line = true}, [42] = {6, 7, 1, .line = true},
 };
 
-enum mo_packing mo_winograd_packing(int m, int taps, int stride, bool half) {
+static enum mo_packing find(int m, int taps, int stride, bool half, bool line) {
     for (int i = 0; i < MO_PACK_COUNT; i++)
         if (packed[i].m == m && packed[i].taps == taps && packed[i].stride == stride &&
-            packed[i].half == half && m)
+            packed[i].half == half && packed[i].line == line && m)
             return (enum mo_packing)i;
     return MO_PACK_NONE;
+}
+
+enum mo_packing mo_winograd_packing(int m, int taps, int stride, bool half) {
+    return find(m, taps, stride, half, false);
+}
+
+enum mo_packing mo_winograd_line(int m, int taps) {
+    return find(m, taps, 1, false, true);
+}
+
+void mo_winograd_identity(struct mo_winograd *out) {
+    memset(out, 0, sizeof *out);
+    out->m = out->taps = out->stride = out->alpha = out->points = out->lines = 1;
+    out->g[0][0] = out->bt[0][0] = out->at[0][0] = 1;
 }
 
 bool mo_winograd_of(enum mo_packing packing, struct mo_winograd *out) {
     memset(out, 0, sizeof *out);
     if (packing <= MO_PACK_NONE || packing >= MO_PACK_COUNT || !packed[packing].m) return false;
-    out->half = packed[packing].half;
+    out->half = packed[packing].half, out->line = packed[packing].line;
     out->m = packed[packing].m, out->taps = packed[packing].taps, out->stride = packed[packing].stride;
     out->alpha = (out->m - 1) * out->stride + out->taps;
     out->points = out->m - 1 + (out->taps + out->stride - 1) / out->stride;
@@ -114,7 +135,7 @@ bool mo_winograd_tail(const struct mo_winograd *full, int m, struct mo_winograd 
     for (int k = out->points; k < out->alpha; k++)
         out->of[k] = full->points + k - out->points;
     fill(out);
-    out->half = full->half;
+    out->half = full->half, out->line = full->line;
     for (i = 0; i < n; i++) {
         double ratio = out->g[i][0] / full->g[out->of[i]][0];
         for (int k = 0; k < m; k++)

@@ -34,13 +34,19 @@
  * Half-transformed filters are packed as G g and become U = (G g) G^T in the kernel's registers: alpha * 3
  * values in place of alpha^2.  Two columns of U whose points are +p and -p are (h0 + p^2 h2) +- p h1, where
  * the h are a row of G g, when G's rows are the bare powers of their points; what they lack, 1 / N_i, the
- * columns of AT have instead. */
+ * columns of AT have instead.
+ *
+ * Filters of one row or one column, of 3, 5 or 7 taps, are transformed along it only: F(m, r) has m + r - 1
+ * products for m outputs, packed as G g, the same for rows and columns.  Errors are those of one dimension,
+ * so that more points keep the bound than in two.  In the units above, filters of 3, 5, 7 taps:
+ *     points     6          8          10         12
+ *     error      0.5, 3     1.1, 7     2.4, 27    5.4, 46 */
 #ifndef MO_WINOGRAD_H
 #define MO_WINOGRAD_H
 #include "variants/kernel.h"
 
-enum { MO_WINO_LEAST = 2, MO_WINO_M = 6 };                         /* least and largest m */
-enum { MO_WINO_TAPS = 5, MO_WINO_STRIDE = 2, MO_WINO_ALPHA = 11 }; /* largest */
+enum { MO_WINO_LEAST = 2, MO_WINO_M = 8 };                         /* least and largest m */
+enum { MO_WINO_TAPS = 7, MO_WINO_STRIDE = 2, MO_WINO_ALPHA = 12 }; /* largest */
 
 /* Transformed filters are packed only up to this size; larger ones are transformed by the kernel, from the
  * packing that the direct kernels read.  Packed, they are 5 to 50 % faster for a model alone, the more the
@@ -54,6 +60,7 @@ struct mo_winograd {
     int lines;                  /* rows of G that differ: alpha, or points and one for all odd pixels */
     bool infinity;              /* the last point is */
     bool half;                  /* filters are half transformed; g and at are scaled as said above */
+    bool line;                  /* in one dimension, filters have one row or one column */
     int of[MO_WINO_ALPHA];      /* rows of g in the packing; other than 0, 1 .. for a tail only */
     double point[MO_WINO_ALPHA];
     double g[MO_WINO_ALPHA][MO_WINO_TAPS];
@@ -63,10 +70,15 @@ struct mo_winograd {
 /* The packing of filters for F(m x m, taps x taps) at a stride, MO_PACK_NONE where there is none:
  * [OC/16][lines^2][IC/16][16 ic][16 oc], or half transformed [OC/16][alpha][IC/16][16 ic][taps][16 oc]. */
 enum mo_packing mo_winograd_packing(int m, int taps, int stride, bool half);
+/* The same of F(m, taps) at stride 1, of filters of one row or column: [OC/16][alpha][IC/16][16 ic][16 oc].
+ */
+enum mo_packing mo_winograd_line(int m, int taps);
 /* Floats of a filter as a packing has it. */
 static inline int mo_winograd_floats(const struct mo_winograd *w) {
-    return w->lines * (w->half ? w->taps : w->lines);
+    return w->line ? w->lines : w->lines * (w->half ? w->taps : w->lines);
 }
+/* The other dimension of filters of one row or column: everything is as it is. */
+void mo_winograd_identity(struct mo_winograd *out);
 /* The matrices of a packing; false where it is none of Winograd's. */
 bool mo_winograd_of(enum mo_packing packing, struct mo_winograd *out);
 /* The matrices that give m < full->m outputs, one dimension of a tile that the image's end cuts short, from

@@ -29,11 +29,22 @@ static int64_t plane(int64_t lines) {
     return (lines | 1) * 64;
 }
 
+/* Strides and dilation are of the layer, not of the packing. */
+static enum mo_packing packing_of(const struct mo_problem *p, int m, bool half) {
+    if (p->sh != p->sw || (p->sh > 1 && (p->dh > 1 || p->dw > 1))) return MO_PACK_NONE;
+    if (p->kh == p->kw) return mo_winograd_packing(m, p->kh, p->sh, half);
+    if ((p->kh > 1 && p->kw > 1) || p->sh > 1 || half) return MO_PACK_NONE;
+    return mo_winograd_line(m, p->kh > 1 ? p->kh : p->kw);
+}
+
+/* Whether a tile has more than one output: of a filter of one line, along it. */
+static bool several_outputs(const struct mo_problem *p) {
+    return (p->kh > 1 && p->oh > p->dh) || (p->kw > 1 && p->ow > p->dw);
+}
+
 static bool takes(const struct mo_problem *p) {
-    return !p->dot && !p->exact && p->kh == p->kw && p->sh == p->sw &&
-           mo_winograd_packing(MO_WINO_LEAST, p->kh, p->sh, false) && p->dh == 1 && p->dw == 1 &&
-           p->groups == 1 && p->c >= 16 && p->o >= 16 && p->oh * p->ow > 1 && p->in_layout == MO_C16 &&
-           p->out_layout == MO_C16;
+    return !p->dot && !p->exact && packing_of(p, MO_WINO_LEAST, false) && p->groups == 1 && p->c >= 16 &&
+           p->o >= 16 && several_outputs(p) && p->in_layout == MO_C16 && p->out_layout == MO_C16;
 }
 
 /* Whether half-transformed filters of `cut` tiles fit the registers: two accumulators a tile beside the
@@ -47,11 +58,11 @@ bool mo_wino_describe(const struct mo_problem *p, const struct mo_point *point, 
     memset(w, 0, sizeof *w);
     w->p = p;
     w->isa = mo_emit_isa(p->isa);
-    w->packing = mo_winograd_packing(knob[MO_WINO_KNOB_M], p->kh, p->sh, knob[MO_WINO_KNOB_HALF] != 0);
+    w->packing = packing_of(p, knob[MO_WINO_KNOB_M], knob[MO_WINO_KNOB_HALF] != 0);
     if (!mo_winograd_of(w->packing, &w->matrix)) return false;
     mo_wino_tile(w);
     w->icb = mo_ceil_div(p->c, 16), w->ocb = mo_ceil_div(p->o, 16);
-    w->square = w->matrix.alpha * w->matrix.alpha;
+    w->square = w->whole_down.alpha * w->whole_across.alpha;
     w->blocks = knob[MO_WINO_KNOB_BLOCKS], w->cut = knob[MO_WINO_KNOB_TILES];
     w->sets = knob[MO_WINO_KNOB_SETS];
     if (w->blocks < 1 || w->blocks > w->ocb || w->cut < 1 || w->sets < 1 || knob[MO_WINO_KNOB_BLOCK] < 1 ||
@@ -68,7 +79,7 @@ bool mo_wino_describe(const struct mo_problem *p, const struct mo_point *point, 
     w->v_plane = plane(largest * w->icb);
     w->m_plane = plane(largest);
     w->m_block = w->square * w->m_plane;
-    w->u_plane = w->icb * 1024, w->u_block = w->matrix.lines * w->matrix.lines * w->u_plane;
+    w->u_plane = w->icb * 1024, w->u_block = w->whole_down.lines * w->whole_across.lines * w->u_plane;
     w->kept = w->matrix.half && largest > w->cut;
     w->scratch_bytes = w->square * w->v_plane + w->blocks * w->sets * w->m_block;
     if (w->kept) w->scratch_bytes += w->icb * 2048;
@@ -187,8 +198,8 @@ static double in_cycles(const struct mo_wino *w) {
 }
 
 static double out_cycles(const struct mo_wino *w) {
-    double m = w->matrix.m;
-    double transform = (double)mo_wino_planes(w) * 3 + (double)w->tiles * m * m * 4;
+    double outputs = w->whole_down.m * w->whole_across.m;
+    double transform = (double)mo_wino_planes(w) * 3 + (double)w->tiles * outputs * 4;
     return product_cycles(w) + transform * (double)w->ocb * w->isa->vectors;
 }
 
@@ -278,8 +289,11 @@ static int largest_cut(const struct mo_problem *p, int blocks, bool half) {
 /* Blocks of tiles: a few register tiles each, as even as the number of tiles allows, up to all tiles. */
 static void try_blocks(const struct mo_problem *p, int m, int blocks, bool half, bool even,
                        struct list *list) {
-    int64_t tiles = p->n * mo_ceil_div(p->oh, m) * mo_ceil_div(p->ow, m), before = 0;
+    struct mo_wino w;
     int cut = largest_cut(p, blocks, half);
+    struct mo_point one = {.knob = {m, blocks, cut, 1, 1, [MO_WINO_KNOB_HALF] = half}};
+    if (!mo_wino_describe(p, &one, &w)) return;
+    int64_t tiles = w.tiles, before = 0;
     for (int64_t cuts = 1; cuts <= MAX_CUTS; cuts += cuts < 4 ? 1 : cuts / 2) {
         int64_t number = mo_ceil_div(tiles, smaller(cuts * cut, tiles)), block = mo_ceil_div(tiles, number);
         if (block == before) continue;
@@ -314,7 +328,7 @@ static int add_wide(const struct mo_problem *p, struct mo_point *out, int n, int
     const int listed = n;
     for (int m = MO_WINO_LEAST; m <= MO_WINO_M; m++)
         for (int half = 0; half < 2; half++) {
-            enum mo_packing packing = mo_winograd_packing(m, p->kh, p->sh, half != 0);
+            enum mo_packing packing = packing_of(p, m, half != 0);
             struct mo_point best = {.part_ns = 0};
             if (n >= cap || !mo_wide_lacks(out, listed, packing, p->cores)) continue;
             for (int blocks = half ? 1 : least_blocks(p); blocks <= (half ? 1 : 4); blocks++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * winograd.h - convolution by minimal filtering F(m x m, r x r): at stride 1 r = 3, m = 2 .. 6 and r = 5, m =
- * 2 .. 4; at stride 2 r = 3, m = 2 .. 5.
+ * 2 .. 4; at stride 2 r = 3, m = 2 .. 5; and F(m, r) of filters of one row or one column at stride 1: r = 3,
+ * m = 2, 4, 6, 8 and r = 5, 7, m = 2, 4, 6.
  *
  * The output is cut into tiles of m x m pixels, counted over all images; a block of tiles is worked off as
  *     V[a][tiles][IC]  = BT d BT^T of every input tile d     (a = 0 .. alpha^2 - 1)
@@ -10,6 +11,13 @@
  * outputs from fewer of the alpha^2 products (mo_winograd_tail), as if the image were cut into tiles of two
  * sizes each way.  Tiles come in the order right column, inside, bottom row, corner: those that have a plane
  * of V follow each other then, whichever of its row and column the tails lack.
+ *
+ * Filters of one row are transformed across only: down, tiles have one row, of input, products and outputs,
+ * and their matrices there are those of mo_winograd_identity(); filters of one column likewise.
+ *
+ * A dilated filter (stride 1) reads every D-th pixel: these are D images, whose outputs are every D-th one,
+ * too.  A tile belongs to one of them, its pixels lie D apart; tiles of the D at the same place follow each
+ * other.
  *
  * A unit is one block of tiles against one group of output blocks, output blocks innermost: V is computed
  * when a range of units enters a block of tiles, so only a split inside a block computes it twice.  V and M
@@ -57,12 +65,15 @@ struct mo_wino {
     const struct mo_problem *p;
     const struct mo_emit_isa *isa;
     struct mo_winograd matrix;
-    struct mo_winograd down, across; /* of tails, alpha as of matrix where there are none */
+    struct mo_winograd whole_down, whole_across; /* matrix, or the identity */
+    struct mo_winograd down, across;             /* of tails; as of whole tiles where there are none */
     struct mo_wino_kind kind[MO_WINO_KINDS];
     int kinds; /* 1, or all; also how many classes there are */
     enum mo_packing packing;
-    int64_t rows, cols, tiles; /* tiles of an image, of all images */
-    int64_t icb, ocb, square;  /* blocks of 16 channels; alpha^2 */
+    int64_t dh, dw;                     /* pixels of a tile are so far apart: dilation */
+    int64_t phases_down, phases_across; /* of the dh and dw images, those that have pixels */
+    int64_t rows, cols, tiles;          /* tiles of an image, of all images */
+    int64_t icb, ocb, square;           /* blocks of 16 channels; planes: alpha^2, of one dimension alpha */
     /* the point */
     int blocks, cut, sets; /* cut: most tiles of a register tile */
     int64_t ahead;         /* bytes; 0: no prefetch */
@@ -89,7 +100,7 @@ double mo_wino_part(const struct mo_wino *w, int cores);
 uint64_t mo_wino_widths(const struct mo_wino *w);
 
 /* winograd_tiles.c: tiles of several kinds. */
-/* From the problem, matrix and packing: down, across, kind[], kinds, rows, cols, tiles. */
+/* From the problem and matrix: all of tiles, kinds and dilation. */
 void mo_wino_tile(struct mo_wino *w);
 /* One dimension of the transforms of a kind's tiles. */
 const struct mo_winograd *mo_wino_down(const struct mo_wino *w, int kind);
@@ -104,7 +115,7 @@ int mo_wino_class_cols(const struct mo_wino *w, int cls);
 int64_t mo_wino_span(const struct mo_wino *w, int cls, int64_t first, int64_t count, int64_t *at);
 /* Products of planes and tiles. */
 int64_t mo_wino_planes(const struct mo_wino *w);
-/* tile_at(): where a tile lies; spans_of(): the tiles of a block by class. */
+/* tile_at(): a tile's first output pixel; spans_of(): the tiles of a block by class. */
 void mo_wino_emit_tiles(FILE *out, const struct mo_wino *w);
 
 /* winograd_lines.c: the inline functions of one dimension of a transform, for tiles that are whole and those

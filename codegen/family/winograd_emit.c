@@ -11,23 +11,25 @@ static long long ll(int64_t x) {
     return x;
 }
 
-/* One input tile whose rows are `row` bytes apart: BT d BT^T of 16 channels, to the planes of V of each
- * class. */
+/* One input tile whose rows are `row` and columns `col` bytes apart: BT d BT^T of 16 channels, to the planes
+ * of V of each class. */
 static void emit_input_tile(FILE *out, const struct mo_wino *w, int kind) {
     const struct mo_winograd *down = mo_wino_down(w, kind), *across = mo_wino_across(w, kind);
     int bytes = w->isa->lanes * 4, line = across->alpha * bytes;
+    const char *col = w->dw > 1 ? "col" : "64";
     mo_emit_named(out, "input_tile%d", kind);
     fprintf(out,
-            "static __attribute__((noinline)) void input_tile%d(const char *x, i64 row, char *const *to) {\n"
+            "static __attribute__((noinline)) void input_tile%d(const char *x, i64 row, i64 col, char *const "
+            "*to) {\n    (void)col;\n"
             "    for (i64 k = 0; k < 64; k += %d) {\n"
             "        v half[%d];\n        char *h = (char *)half;\n",
             kind, bytes, down->alpha * across->alpha);
     for (int c = 0; c < across->alpha; c++)
-        fprintf(out, "        input_down%d(x + %d + k, row, h + %d, %d);\n", down->m, c * 64, c * bytes,
+        fprintf(out, "        input_down%d(x + %d * %s + k, row, h + %d, %d);\n", down->m, c, col, c * bytes,
                 line);
     for (int r = 0; r < down->alpha; r++) {
         int cls = mo_wino_class(w, down->of[r], 0), whole = w->kinds > 1 ? cls | MO_WINO_RIGHT : cls;
-        long long at = ll(down->of[r] * w->matrix.alpha * w->v_plane);
+        long long at = ll(down->of[r] * w->whole_across.alpha * w->v_plane);
         fprintf(out, "        input_across%d(h + %d, %d, to[%d] + %lld + k, to[%d] + %lld + k);\n", across->m,
                 r * line, bytes, cls, at, whole, at);
     }
@@ -38,7 +40,7 @@ static void emit_input_tile(FILE *out, const struct mo_wino *w, int kind) {
 static void emit_kinds(FILE *out, const struct mo_wino *w) {
     fputs("static const struct {\n"
           "    i64 rows, cols, out_rows, out_cols; /* pixels of input, of output */\n"
-          "    void (*input)(const char *, i64, char *const *);\n"
+          "    void (*input)(const char *, i64, i64, char *const *);\n"
           "    void (*output)(const char *, const char *, char *, const char *, i64, i64);\n"
           "} kinds[] = {\n",
           out);
@@ -72,40 +74,48 @@ static void emit_cuts(FILE *out, const struct mo_wino *w) {
 /* A tile at the edge of the image is copied between zeros first. */
 static void emit_input_edge(FILE *out, const struct mo_wino *w) {
     const struct mo_problem *p = w->p;
-    int alpha = w->matrix.alpha;
+    int row = w->whole_across.alpha * 64;
+    fputs("static void input_edge(const char *x, i64 kind, i64 y0, i64 x0, char **to, const i64 *step) {\n",
+          out);
     fprintf(out,
-            "static void input_edge(const char *x, i64 kind, i64 y0, i64 x0, char **to, const i64 *step) {\n"
-            "    const i64 r0 = y0 < 0 ? -y0 : 0, r1 = cap(%lld - y0, kinds[kind].rows);\n"
-            "    const i64 c0 = x0 < 0 ? -x0 : 0, c1 = cap(%lld - x0, kinds[kind].cols);\n"
-            "    v tile[%d] = {0};\n",
-            ll(p->h), ll(p->w), alpha * alpha * w->isa->vectors);
+            "    const i64 r0 = pixels(-y0, %lld), r1 = cap(pixels(%lld - y0, %lld), kinds[kind].rows);\n",
+            ll(w->dh), ll(p->h), ll(w->dh));
     fprintf(out,
+            "    const i64 c0 = pixels(-x0, %lld), c1 = cap(pixels(%lld - x0, %lld), kinds[kind].cols);\n",
+            ll(w->dw), ll(p->w), ll(w->dw));
+    fprintf(out,
+            "    v tile[%lld] = {0};\n"
             "    for (i64 i = 0; i < %lld; i++, x += %lld) {\n"
             "        for (i64 r = r0; r < r1; r++)\n"
-            "            for (i64 c = c0 * 64; c < c1 * 64; c += sizeof(v))\n"
-            "                store((char *)tile + r * %d + c, load(x + (y0 + r) * %lld + x0 * 64 + c));\n"
-            "        kinds[kind].input((const char *)tile, %d, to);\n"
+            "            for (i64 c = c0; c < c1; c++)\n"
+            "                for (i64 k = 0; k < 64; k += sizeof(v))\n"
+            "                    store((char *)tile + r * %d + c * 64 + k, load(x + (y0 + r * %lld) * %lld + "
+            "(x0 + c * "
+            "%lld) * 64 + k));\n"
+            "        kinds[kind].input((const char *)tile, %d, 64, to);\n"
             "        for (i64 c = 0; c < CLASSES; c++)\n            to[c] += step[c];\n    }\n}\n\n",
-            ll(w->icb), ll(p->h * p->w * 64), alpha * 64, ll(p->w * 64), alpha * 64);
+            ll(w->square * w->isa->vectors), ll(w->icb), ll(p->h * p->w * 64), row, ll(w->dh), ll(p->w * 64),
+            ll(w->dw), row);
 }
 
 /* Loads all tiles of a block. */
 static void emit_input_block(FILE *out, const struct mo_wino *w) {
     const struct mo_problem *p = w->p;
-    int step = w->matrix.m * w->matrix.stride;
-    fprintf(
-        out,
-        "static void input_one(const struct mo_kargs *a, struct tile t, char **to, const i64 *step) {\n"
-        "    const i64 y0 = t.y * %d - %d, x0 = t.x * %d - %d;\n"
-        "    const char *x = (const char *)a->in[0] + t.image * a->in_image[0];\n"
-        "    if (y0 < 0 || x0 < 0 || y0 + kinds[t.kind].rows > %lld || x0 + kinds[t.kind].cols > %lld) {\n"
-        "        input_edge(x, t.kind, y0, x0, to, step);\n        return;\n    }\n"
-        "    x += y0 * %lld + x0 * 64;\n"
-        "    for (i64 i = 0; i < %lld; i++, x += %lld) {\n"
-        "        kinds[t.kind].input(x, %lld, to);\n"
-        "        for (i64 c = 0; c < CLASSES; c++)\n            to[c] += step[c];\n    }\n}\n\n",
-        step, p->pt, step, p->pl, ll(p->h), ll(p->w), ll(p->w * 64), ll(w->icb), ll(p->h * p->w * 64),
-        ll(p->w * 64));
+    int stride = w->matrix.stride;
+    fprintf(out,
+            "static void input_one(const struct mo_kargs *a, struct tile t, char **to, const i64 *step) {\n"
+            "    const i64 y0 = t.y * %d - %d, x0 = t.x * %d - %d;\n"
+            "    const char *x = (const char *)a->in[0] + t.image * a->in_image[0];\n"
+            "    if (y0 < 0 || x0 < 0 || y0 + (kinds[t.kind].rows - 1) * %lld >= %lld || x0 + "
+            "(kinds[t.kind].cols - "
+            "1) * %lld >= %lld) {\n"
+            "        input_edge(x, t.kind, y0, x0, to, step);\n        return;\n    }\n"
+            "    x += y0 * %lld + x0 * 64;\n"
+            "    for (i64 i = 0; i < %lld; i++, x += %lld) {\n"
+            "        kinds[t.kind].input(x, %lld, %lld, to);\n"
+            "        for (i64 c = 0; c < CLASSES; c++)\n            to[c] += step[c];\n    }\n}\n\n",
+            stride, p->pt, stride, p->pl, ll(w->dh), ll(p->h), ll(w->dw), ll(p->w), ll(p->w * 64), ll(w->icb),
+            ll(p->h * p->w * 64), ll(w->dh * p->w * 64), ll(w->dw * 64));
     fputs("static void input_block(const struct mo_kargs *a, i64 first, i64 count, const struct span *spans, "
           "char *V) "
           "{\n"
@@ -125,10 +135,11 @@ static void emit_input_block(FILE *out, const struct mo_wino *w) {
 /* "store(y + .., act(..))" of pixel (r, c) with the epilogue's parts in their order. */
 static void emit_pixel(FILE *out, const struct mo_wino *w, int indent, int r, const char *c) {
     const struct mo_fuse *f = &w->p->fuse;
-    long long row = ll(r * w->p->ow * 64);
+    long long row = ll(r * w->dh * w->p->ow * 64);
     const char *residual = f->residual >= 0 ? " + load(res + at)" : "";
-    fprintf(out, "%*s{ const i64 at = %lld + %s * 64 + k; store(y + at, act(o[%s] + b%s)%s); }\n", indent, "",
-            row, c, c, f->residual_last ? "" : residual, f->residual_last ? residual : "");
+    fprintf(out, "%*s{ const i64 at = %lld + %s * %lld + k; store(y + at, act(o[%s] + b%s)%s); }\n", indent,
+            "", row, c, ll(w->dw * 64), c, f->residual_last ? "" : residual,
+            f->residual_last ? residual : "");
 }
 
 static void emit_output_tile(FILE *out, const struct mo_wino *w, int kind) {
@@ -143,16 +154,16 @@ static void emit_output_tile(FILE *out, const struct mo_wino *w, int kind) {
     if (mo_wino_streams_out(w)) /* from the private cache to the first level: the pixels of the next tile */
         fprintf(out,
                 "    for (i64 r = 0; r < %d; r++)\n"
-                "        for (i64 c = %d; c < %d; c++)\n"
-                "            __builtin_prefetch(y + r * %lld + c * 64, 1);\n",
-                down->m, m, 2 * m, ll(w->p->ow * 64));
+                "        for (i64 c = 0; c < %d; c++)\n"
+                "            __builtin_prefetch(y + r * %lld + c * %lld + %d, 1);\n",
+                down->m, m, ll(w->dh * w->p->ow * 64), ll(w->dw * 64), (w->phases_across > 1 ? 1 : m) * 64);
     fprintf(out,
             "    for (i64 k = 0; k < 64; k += sizeof(v)) {\n"
             "        v half[%d][%d], o[%d], b = load(bias + k);\n",
             down->m, across->alpha, down->m > m ? down->m : m);
     for (int c = 0; c < across->alpha; c++) {
         fprintf(out, "        output_down%d(p + %lld + k, %lld, o);\n", down->m,
-                ll(across->of[c] * w->m_plane), ll(w->matrix.alpha * w->m_plane));
+                ll(across->of[c] * w->m_plane), ll(w->whole_across.alpha * w->m_plane));
         fputs("        ", out);
         for (int r = 0; r < down->m; r++)
             fprintf(out, "half[%d][%d] = o[%d];%s", r, c, r, r + 1 < down->m ? " " : "\n");
@@ -176,7 +187,6 @@ static void emit_output_tile(FILE *out, const struct mo_wino *w, int kind) {
 
 static void emit_output_block(FILE *out, const struct mo_wino *w) {
     const struct mo_problem *p = w->p;
-    int m = w->matrix.m;
     bool residual = p->fuse.residual >= 0;
     fprintf(out,
             "/* `count` tiles from `first` on of one output block */\n"
@@ -185,16 +195,16 @@ static void emit_output_block(FILE *out, const struct mo_wino *w) {
             "    const char *bias = (const char *)a->bias + block * 64;\n"
             "    for (i64 i = 0; i < count; i++, p += 64) {\n"
             "        const struct tile t = tile_at(first + i);\n"
-            "        const i64 y0 = t.y * %d, x0 = t.x * %d, at = block * %lld + (y0 * %lld + x0) * 64;\n",
-            m, m, ll(p->oh * p->ow * 64), ll(p->ow));
+            "        const i64 at = block * %lld + (t.y * %lld + t.x) * 64;\n",
+            ll(p->oh * p->ow * 64), ll(p->ow));
     fprintf(out,
             "        char *y = (char *)a->out[0] + t.image * a->out_image[0] + at;\n"
             "        const char *res = %s;\n"
-            "        kinds[t.kind].output(p, bias, y, res, cap(%lld - y0, kinds[t.kind].out_rows), cap(%lld "
-            "- x0, "
-            "kinds[t.kind].out_cols));\n    }\n}\n\n",
+            "        kinds[t.kind].output(p, bias, y, res, cap(pixels(%lld - t.y, %lld), "
+            "kinds[t.kind].out_rows),\n"
+            "            cap(pixels(%lld - t.x, %lld), kinds[t.kind].out_cols));\n    }\n}\n\n",
             residual ? "(const char *)a->residual + t.image * a->residual_image + at" : "0", ll(p->oh),
-            ll(p->ow));
+            ll(w->dh), ll(p->ow), ll(w->dw));
 }
 
 /* Calls of product functions for one register tile of output blocks: text. */
@@ -250,7 +260,10 @@ static void emit_run(FILE *out, const struct mo_wino *w) {
 int mo_wino_emit(const struct mo_wino *w, const char *name, FILE *out, moire_error *err) {
     int64_t units = w->tile_blocks * w->oc_groups;
     mo_emit_head(out, w->p, w->isa, name);
-    fputs("INLINE i64 cap(i64 x, i64 most) { return x < most ? x : most; }\n\n", out);
+    fputs("INLINE i64 cap(i64 x, i64 most) { return x < most ? x : most; }\n"
+          "/* of pixels that are `apart`, those below `end` */\n"
+          "INLINE i64 pixels(i64 end, i64 apart) { return end > 0 ? (end + apart - 1) / apart : 0; }\n\n",
+          out);
     mo_wino_emit_lines(out, w);
     mo_wino_emit_tiles(out, w);
     for (int k = 0; k < MO_WINO_KINDS; k++) {

@@ -11,7 +11,8 @@
 struct stream {
     const char *name, *base, *image; /* of the functions; text: the tensor, bytes to its next image */
     int rows, lines, skip;           /* of a tile; lines at a row's beginning that the tile before has read */
-    int step;                        /* pixels from a tile to the next */
+    int stride;                      /* pixels from one to the next, of output pixels */
+    int64_t dh, dw;                  /* pixels from row to row, from line to line */
     int top, left;                   /* padding */
     int64_t width, plane;            /* pixels of an image's row; bytes of one block of its channels */
     bool writes;
@@ -23,13 +24,15 @@ static long long ll(int64_t x) {
 }
 
 static void emit_stream(FILE *out, const struct stream *s) {
-    fprintf(
-        out,
-        "INLINE i64 %s_at(const struct mo_kargs *a, i64 tile, i64 block) {\n"
-        "    const struct tile t = tile_at(tile);\n"
-        "    return (i64)a->%s + t.image * a->%s + block * %lld + ((t.y * %d - %d) * %lld + t.x * %d + %d) * "
-        "64;\n}\n",
-        s->name, s->base, s->image, ll(s->plane), s->step, s->top, ll(s->width), s->step, s->skip - s->left);
+    long long row = ll(s->dh * s->width * 64);
+    fprintf(out,
+            "INLINE i64 %s_at(const struct mo_kargs *a, i64 tile, i64 block) {\n"
+            "    const struct tile t = tile_at(tile);\n"
+            "    return (i64)a->%s + t.image * a->%s + block * %lld + ((t.y * %d - %d) * %lld + t.x * %d + "
+            "%lld) * "
+            "64;\n}\n",
+            s->name, s->base, s->image, ll(s->plane), s->stride, s->top, ll(s->width), s->stride,
+            ll(s->skip * s->dw - s->left));
     fprintf(out,
             "static struct rows %s_rows(const struct mo_kargs *a, i64 first, i64 count, i64 block, i64 "
             "blocks, i64 calls) {\n"
@@ -41,12 +44,12 @@ static void emit_stream(FILE *out, const struct stream *s) {
             "INLINE void %s_fetch(const struct mo_kargs *a, struct rows *s) {\n"
             "    for (i64 n = 0; n < s->share && s->left > 0; n++, s->left--, s->at += %lld) {\n"
             "        for (i64 c = 0; c < %d; c++)\n"
-            "            __builtin_prefetch((const char *)s->at + c * 64, %d);\n"
+            "            __builtin_prefetch((const char *)s->at + c * %lld, %d);\n"
             "        if (++s->row < %d) continue;\n"
             "        s->row = 0;\n"
             "        if (++s->tile == s->end) s->tile = s->first, s->block++;\n"
             "        s->at = %s_at(a, s->tile, s->block) - %lld;\n    }\n}\n\n",
-            s->name, ll(s->width * 64), s->lines - s->skip, s->writes, s->rows, s->name, ll(s->width * 64));
+            s->name, row, s->lines - s->skip, ll(s->dw * 64), s->writes, s->rows, s->name, row);
 }
 
 enum { STREAMS = 3 };
@@ -54,14 +57,17 @@ enum { STREAMS = 3 };
 /* The tensors that a kernel fetches; their number. */
 static int streams(const struct mo_wino *w, struct stream *s) {
     const struct mo_problem *p = w->p;
-    int m = w->matrix.m, step = m * w->matrix.stride, alpha = w->matrix.alpha, n = 0;
+    const struct mo_winograd *down = &w->whole_down, *across = &w->whole_across;
+    int n = 0;
     struct stream in = {.name = "input",
                         .base = "in[0]",
                         .image = "in_image[0]",
-                        .rows = alpha,
-                        .lines = alpha,
-                        .skip = alpha - step,
-                        .step = step,
+                        .rows = down->alpha,
+                        .lines = across->alpha,
+                        .skip = across->alpha - across->m * across->stride,
+                        .stride = w->matrix.stride,
+                        .dh = w->dh,
+                        .dw = w->dw,
                         .top = p->pt,
                         .left = p->pl,
                         .width = p->w,
@@ -70,9 +76,11 @@ static int streams(const struct mo_wino *w, struct stream *s) {
     struct stream y = {.name = "output",
                        .base = "out[0]",
                        .image = "out_image[0]",
-                       .rows = m,
-                       .lines = m,
-                       .step = m,
+                       .rows = down->m,
+                       .lines = across->m,
+                       .stride = 1,
+                       .dh = w->dh,
+                       .dw = w->dw,
                        .width = p->ow,
                        .plane = p->oh * p->ow * 64,
                        .writes = true,

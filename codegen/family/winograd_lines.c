@@ -135,13 +135,13 @@ static void emit_output_line(FILE *out, const struct mo_winograd *w, const char 
 
 void mo_wino_emit_lines(FILE *out, const struct mo_wino *w) {
     for (int tail = 0; tail < 2; tail++) {
-        const struct mo_winograd *down = tail ? &w->down : &w->matrix,
-                                 *across = tail ? &w->across : &w->matrix;
-        if (!tail || down->m < w->matrix.m) {
+        const struct mo_winograd *down = tail ? &w->down : &w->whole_down,
+                                 *across = tail ? &w->across : &w->whole_across;
+        if (!tail || down->m < w->whole_down.m) {
             emit_input_line(out, down, "down");
             emit_output_line(out, down, "down", true);
         }
-        if (!tail || across->m < w->matrix.m) {
+        if (!tail || across->m < w->whole_across.m) {
             emit_input_row(out, w, across);
             emit_output_line(out, across, "across", false);
         }

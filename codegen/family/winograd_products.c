@@ -69,13 +69,14 @@ static void emit_table(FILE *out, const struct mo_wino *w) {
 }
 
 void mo_wino_emit_products(FILE *out, const struct mo_wino *w) {
+    const int cols = w->whole_across.alpha;
     emit_table(out, w);
     fprintf(out,
             "INLINE i64 filter_of(i64 p) { return cap(p / %d, %d) * %d + cap(p %% %d, %d); }\n"
             "static const unsigned char class_of[] = {",
-            w->matrix.alpha, w->matrix.lines - 1, w->matrix.lines, w->matrix.alpha, w->matrix.lines - 1);
+            cols, w->whole_down.lines - 1, w->whole_across.lines, cols, w->whole_across.lines - 1);
     for (int p = 0; p < w->square; p++)
-        fprintf(out, "%d, ", mo_wino_class(w, p / w->matrix.alpha, p % w->matrix.alpha));
+        fprintf(out, "%d, ", mo_wino_class(w, p / cols, p % cols));
     fprintf(
         out,
         "};\n\n"

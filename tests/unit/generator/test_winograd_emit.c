@@ -13,45 +13,13 @@
 #include <string.h>
 #include <unistd.h>
 #include "codegen/family/winograd.h"
-#include "tests/unit/kernels/conv_case.h"
 #include "tests/unit/generator/emit_case.h"
-#include "variants/conv_geometry.h"
-
-static struct mo_env env;
-static const struct mo_emit_family *const family = &mo_emit_family_winograd;
-
-/* A case with the kernel of one point, and its weights packed. */
-struct kernel {
-    struct conv_case c;
-    struct mo_problem p;
-    const struct mo_variant *v;
-};
-
-static void open_kernel(struct kernel *k, const struct conv_shape *s, enum mo_isa isa, const char *compiler,
-                        const struct mo_point *point, unsigned seed) {
-    char why[300];
-    assert_true(conv_case_open(&k->c, s, MO_C16, seed));
-    conv_case_allow_mixing(&k->c);
-    assert_true(mo_problem_from_node(k->c.graph, k->c.node, isa, &k->p));
-    assert_true(family->takes(&k->p));
-    k->v = emit_case_build(&env, compiler, family, &k->p, point, why, sizeof why);
-    if (!k->v) fail_msg("%s: %s", conv_case_text(s), why);
-    assert_int_equal(mo_pack_weights(k->v->packing, k->c.graph, k->c.node, k->c.graph->region,
-                                     &k->c.args.weights, &k->c.args.bias, NULL),
-                     MOIRE_OK);
-}
-
-static void run(struct kernel *k, int parts) {
-    conv_case_run(&k->c, k->v->run, k->v->units, k->v->scratch_bytes, parts);
-}
+#include "tests/unit/generator/wino_case.h"
 
 /* Ragged extents, asymmetric pads, pads wider than a tile, batches, partial blocks of channels, every order
  * of epilogue; points whose last tiles, register tiles, output blocks and groups are shorter than the others.
  */
-static const struct {
-    struct conv_shape shape;
-    int knob[MO_ISA_COUNT][MO_KNOBS];
-} cases[] = {
+static const struct wino_case cases[] = {
     {{1, 32, 14, 14, 48, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_RELU, 0},
      {{4, 1, 3, 16, 1, 0}, {4, 2, 2, 7, 1, 1024}, {4, 2, 14, 16, 1, 2048}}},
     {{2, 20, 7, 9, 40, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_CLIP, 1},
@@ -119,83 +87,21 @@ static const struct {
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
-static void compare_all(const char *compiler, int step) {
-    if (!emit_case_have(&env, compiler)) skip();
-    for (int i = 0, n = 0; i < N_CASES; i++)
-        for (int isa = mo_isa_next(-1); isa < MO_ISA_COUNT; isa = mo_isa_next(isa), n++) {
-            if (n % step) continue;
-            struct kernel k;
-            struct mo_point point = {.cost_ns = 0};
-            memcpy(point.knob, cases[i].knob[isa], sizeof point.knob);
-            open_kernel(&k, &cases[i].shape, isa, compiler, &point, (unsigned)n + 1);
-            run(&k, 1);
-            const char *wrong = conv_case_check(&k.c);
-            if (wrong) fail_msg("%s (%s), %s: %s", k.v->name, compiler, conv_case_text(&k.c.shape), wrong);
-            size_t bytes = (size_t)k.c.y_floats * 4;
-            float *whole = malloc(bytes);
-            memcpy(whole, k.c.y, bytes);
-            for (int parts = 2; parts <= 7; parts += 5) {
-                run(&k, parts);
-                assert_memory_equal(whole, k.c.y, bytes);
-            }
-            free(whole);
-            conv_case_close(&k.c);
-        }
-}
-
 static void gcc_kernels_match(void **state) {
     (void)state;
-    compare_all("gcc", 1);
+    wino_case_compare_all("gcc", cases, N_CASES, 1);
 }
 
 static void clang_kernels_match(void **state) {
     (void)state;
-    compare_all("clang", 4);
-}
-
-/* Double precision, from the definition. */
-static double exact(const struct conv_case *c, int o, int y, int x) {
-    const struct conv_shape *s = &c->shape;
-    const float *w = c->graph->tensors[c->node->in[1]]->data;
-    double sum = 0;
-    for (int i = 0; i < s->c; i++)
-        for (int r = 0; r < s->kh * s->kw; r++) {
-            int iy = y * s->sh + r / s->kw - s->pt, ix = x * s->sw + r % s->kw - s->pl;
-            if (iy < 0 || ix < 0 || iy >= s->h || ix >= s->w) continue;
-            sum += (double)w[(o * s->c + i) * s->kh * s->kw + r] *
-                   c->x[((int64_t)(i / 16 * s->h + iy) * s->w + ix) * 16 + i % 16];
-        }
-    int b = c->node->in[2];
-    return b < 0 ? sum : sum + ((const float *)c->graph->tensors[b]->data)[o];
-}
-
-static float *output_at(const struct conv_case *c, int o, int y, int x) {
-    int64_t h = c->graph->tensors[c->node->out[0]]->shape.d[2],
-            w = c->graph->tensors[c->node->out[0]]->shape.d[3];
-    return &c->y[((o / 16 * h + y) * w + x) * 16 + o % 16];
-}
-
-/* Largest and root mean square error, both relative to the output's root mean square. */
-static void errors(const struct kernel *k, double *largest, double *rms) {
-    double squares = 0, wrong = 0, worst = 0;
-    int count = 0, stride = k->c.shape.sh;
-    for (int o = 0; o < k->c.shape.o; o++)
-        for (int y = 0; y < k->c.shape.h / stride; y++)
-            for (int x = 0; x < k->c.shape.w / stride; x++, count++) {
-                double want = exact(&k->c, o, y, x), e = fabs(*output_at(&k->c, o, y, x) - want);
-                squares += want * want;
-                wrong += e * e;
-                worst = fmax(worst, e);
-            }
-    *rms = sqrt(wrong / squares);
-    *largest = worst / sqrt(squares / count);
+    wino_case_compare_all("clang", cases, N_CASES, 4);
 }
 
 /* Errors of both sizes on ReLU-like and on zero-mean input stay below two to three times those that
  * variants/winograd_matrices.h states, and below the 1e-4 of every kernel. */
 static void errors_are_bounded(void **state) {
     (void)state;
-    if (!emit_case_have(&env, "gcc")) skip();
+    if (!wino_case_have("gcc")) skip();
     static const struct {
         int m, taps, stride;
         double largest, rms;
@@ -211,15 +117,15 @@ static void errors_are_bounded(void **state) {
             const int m = most[row].m, taps = most[row].taps, pad = taps / 2, stride = most[row].stride;
             const struct conv_shape shape = {1, 128, 14,  15,  32,  taps, taps, stride,      stride,
                                              1, 1,   pad, pad, pad, pad,  1,    MO_ACT_NONE, 0};
-            struct kernel k;
+            struct wino_kernel k;
             struct mo_point point = {.knob = {m, 1, 3, 12, 1, 0, most[row].half}};
             double largest, rms;
             if (most[row].half && mo_isa_detect() != MO_ISA_AVX512) continue;
-            open_kernel(&k, &shape, mo_isa_detect(), "gcc", &point, 5);
+            wino_case_open(&k, &shape, mo_isa_detect(), "gcc", &point, 5);
             for (int i = 0; positive && i < 128 * 14 * 15; i++)
                 k.c.x[i] = fmaxf(k.c.x[i], 0);
-            run(&k, 1);
-            errors(&k, &largest, &rms);
+            wino_case_run(&k, 1);
+            wino_case_errors(&k, &largest, &rms);
             print_message(
                 "F(%d,%d)%s, stride %d, %s input: error rms %.2g, largest %.2g of the output's rms\n", m,
                 taps, most[row].half ? " half" : "", stride, positive ? "ReLU-like" : "zero-mean", rms,
@@ -235,22 +141,23 @@ static void odd_values_stay(int m, int stride) {
                                      1, 1,  1,           1,           1,  1, 1, MO_ACT_NONE, 0};
     const int row = stride * (m + 1), col = stride * (m + m / 2); /* read by tile (1, 1) and no other */
     static const float odd[] = {NAN, INFINITY, -INFINITY, 1e30f};
-    struct kernel k;
+    struct wino_kernel k;
     struct mo_point point = {.knob = {m, 1, 3, 16, 1, 0}};
-    open_kernel(&k, &shape, mo_isa_detect(), "gcc", &point, 5);
-    run(&k, 1);
+    wino_case_open(&k, &shape, mo_isa_detect(), "gcc", &point, 5);
+    wino_case_run(&k, 1);
     size_t bytes = (size_t)k.c.y_floats * 4;
     float *clean = malloc(bytes);
     memcpy(clean, k.c.y, bytes);
     for (int i = 0; i < 4; i++) {
         float *at = &k.c.x[(row * 16 * stride + col) * 16 + 3], saved = *at;
         *at = odd[i];
-        run(&k, 1);
+        wino_case_run(&k, 1);
         *at = saved;
         for (int y = 0; y < 16; y++)
             for (int x = 0; x < 16; x++)
                 for (int o = 0; o < 16; o++) {
-                    float got = *output_at(&k.c, o, y, x), want = clean[output_at(&k.c, o, y, x) - k.c.y];
+                    float got = *wino_case_output(&k.c, o, y, x),
+                          want = clean[wino_case_output(&k.c, o, y, x) - k.c.y];
                     bool touched = y / m == 1 && x / m == 1;
                     if (!touched) assert_memory_equal(&got, &want, 4);
                     bool reads = abs(y * stride - row) <= 1 && abs(x * stride - col) <= 1;
@@ -263,7 +170,7 @@ static void odd_values_stay(int m, int stride) {
 
 static void odd_values_stay_in_their_tiles(void **state) {
     (void)state;
-    if (!emit_case_have(&env, "gcc")) skip();
+    if (!wino_case_have("gcc")) skip();
     for (int m = 3; m <= MO_WINO_M; m++)
         for (int stride = 1; stride <= MO_WINO_STRIDE; stride++)
             if (mo_winograd_packing(m, 3, stride, false) != MO_PACK_NONE) odd_values_stay(m, stride);
@@ -277,12 +184,12 @@ static void points_are_ordered(void **state) {
     p.pt = p.pl = p.pb = p.pr = 1;
     p.in_layout = p.out_layout = MO_C16;
     p.fuse.residual = -1;
-    assert_true(family->takes(&p));
+    assert_true(mo_emit_family_winograd.takes(&p));
     for (int isa = 0; isa < MO_ISA_COUNT; isa++) {
         struct mo_point points[MO_MAX_POINTS];
         struct mo_wino w;
         p.isa = isa;
-        int n = family->points(&p, points, MO_MAX_POINTS);
+        int n = mo_emit_family_winograd.points(&p, points, MO_MAX_POINTS);
         assert_true(n >= 4);
         for (int i = 0; i < n; i++) {
             assert_true(mo_wino_describe(&p, &points[i], &w));
@@ -291,7 +198,7 @@ static void points_are_ordered(void **state) {
             for (int j = 0; j < i; j++)
                 assert_memory_not_equal(points[i].knob, points[j].knob, sizeof points[i].knob);
         }
-        assert_int_equal(family->points(&p, points, 3), 3);
+        assert_int_equal(mo_emit_family_winograd.points(&p, points, 3), 3);
     }
     struct mo_point odd = {.knob = {4, 1, 9, 9, 1, 0, 1}};
     struct mo_wino w;
@@ -302,21 +209,21 @@ static void points_are_ordered(void **state) {
     odd.knob[MO_WINO_KNOB_TILES] = 9, odd.knob[MO_WINO_KNOB_M] = 2; /* there is none */
     assert_false(mo_wino_describe(&p, &odd, &w));
     p.kh = 5;
-    assert_false(family->takes(&p));
+    assert_false(mo_emit_family_winograd.takes(&p));
     p.kw = 5;
-    assert_true(family->takes(&p));
+    assert_true(mo_emit_family_winograd.takes(&p));
     p.sw = 2;
-    assert_false(family->takes(&p));
+    assert_false(mo_emit_family_winograd.takes(&p));
     p.sh = 2;
-    assert_false(family->takes(&p));
+    assert_false(mo_emit_family_winograd.takes(&p));
     p.kh = p.kw = 3;
-    assert_true(family->takes(&p));
+    assert_true(mo_emit_family_winograd.takes(&p));
     p.sh = p.sw = 3;
-    assert_false(family->takes(&p));
+    assert_false(mo_emit_family_winograd.takes(&p));
     p.sh = p.sw = 1, p.in_layout = MO_PLAIN;
-    assert_false(family->takes(&p));
+    assert_false(mo_emit_family_winograd.takes(&p));
     p.in_layout = MO_C16, p.exact = true;
-    assert_false(family->takes(&p));
+    assert_false(mo_emit_family_winograd.takes(&p));
 }
 
 /* Tiles of an image of h x w: products they take, and every plane's tiles in one piece, block by block. */
@@ -366,9 +273,9 @@ static void many_cores_get_points(void **state) {
     struct mo_point few[MO_MAX_POINTS], many[MO_MAX_POINTS];
     struct mo_wino w;
     p.cores = 2;
-    int n = family->points(&p, few, MO_MAX_POINTS);
+    int n = mo_emit_family_winograd.points(&p, few, MO_MAX_POINTS);
     p.cores = 64;
-    int all = family->points(&p, many, MO_MAX_POINTS);
+    int all = mo_emit_family_winograd.points(&p, many, MO_MAX_POINTS);
     assert_true(all > n);
     for (int i = 0; i < n; i++)
         assert_memory_equal(few[i].knob, many[i].knob, sizeof few[i].knob);
@@ -383,11 +290,6 @@ static void many_cores_get_points(void **state) {
     }
 }
 
-static int open_case(void **state) {
-    env = mo_env_default();
-    return emit_case_open(state);
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gcc_kernels_match),         cmocka_unit_test(clang_kernels_match),
@@ -395,5 +297,5 @@ int main(void) {
         cmocka_unit_test(tails_take_fewer_products), cmocka_unit_test(points_are_ordered),
         cmocka_unit_test(many_cores_get_points),
     };
-    return cmocka_run_group_tests(tests, open_case, emit_case_close);
+    return cmocka_run_group_tests(tests, emit_case_open, emit_case_close);
 }

@@ -11,13 +11,17 @@
 #include "variants/winograd_matrices.h"
 
 static const struct {
-    int m, taps, stride, half;
-} kinds[] = {{2, 3, 1, 0}, {3, 3, 1, 0}, {4, 3, 1, 0}, {5, 3, 1, 0}, {6, 3, 1, 0}, {2, 5, 1, 0},
-             {3, 5, 1, 0}, {4, 5, 1, 0}, {2, 3, 2, 0}, {3, 3, 2, 0}, {4, 3, 2, 0}, {5, 3, 2, 0},
-             {3, 3, 1, 1}, {4, 3, 1, 1}, {5, 3, 1, 1}, {6, 3, 1, 1}};
+    int m, taps, stride, half, line;
+} kinds[] = {{2, 3, 1, 0, 0}, {3, 3, 1, 0, 0}, {4, 3, 1, 0, 0}, {5, 3, 1, 0, 0}, {6, 3, 1, 0, 0},
+             {2, 5, 1, 0, 0}, {3, 5, 1, 0, 0}, {4, 5, 1, 0, 0}, {2, 3, 2, 0, 0}, {3, 3, 2, 0, 0},
+             {4, 3, 2, 0, 0}, {5, 3, 2, 0, 0}, {3, 3, 1, 1, 0}, {4, 3, 1, 1, 0}, {5, 3, 1, 1, 0},
+             {6, 3, 1, 1, 0}, {2, 3, 1, 0, 1}, {4, 3, 1, 0, 1}, {6, 3, 1, 0, 1}, {8, 3, 1, 0, 1},
+             {2, 5, 1, 0, 1}, {4, 5, 1, 0, 1}, {6, 5, 1, 0, 1}, {2, 7, 1, 0, 1}, {4, 7, 1, 0, 1},
+             {6, 7, 1, 0, 1}};
 enum { N_KINDS = sizeof kinds / sizeof *kinds };
 
 static enum mo_packing packing_of(int kind) {
+    if (kinds[kind].line) return mo_winograd_line(kinds[kind].m, kinds[kind].taps);
     return mo_winograd_packing(kinds[kind].m, kinds[kind].taps, kinds[kind].stride, kinds[kind].half != 0);
 }
 
@@ -28,9 +32,13 @@ static void matrices_filter(void **state) {
     assert_false(mo_winograd_of(MO_PACK_CONV16, &w));
     assert_false(mo_winograd_of(MO_PACK_NONE, &w));
     assert_int_equal(mo_winograd_packing(1, 3, 1, false), MO_PACK_NONE);
-    assert_int_equal(mo_winograd_packing(MO_WINO_M + 1, 3, 1, false), MO_PACK_NONE);
+    assert_int_equal(mo_winograd_packing(7, 3, 1, false), MO_PACK_NONE);
+    assert_int_equal(mo_winograd_packing(8, 3, 1, false), MO_PACK_NONE);
     assert_int_equal(mo_winograd_packing(2, 4, 1, false), MO_PACK_NONE);
-    assert_int_equal(mo_winograd_packing(MO_WINO_M, 3, 2, false), MO_PACK_NONE);
+    assert_int_equal(mo_winograd_packing(6, 3, 2, false), MO_PACK_NONE);
+    assert_int_equal(mo_winograd_line(MO_WINO_M + 1, 3), MO_PACK_NONE);
+    assert_int_equal(mo_winograd_line(3, 3), MO_PACK_NONE);
+    assert_int_equal(mo_winograd_line(0, 0), MO_PACK_NONE);
     assert_int_equal(mo_winograd_packing(2, 3, 3, false), MO_PACK_NONE);
     assert_int_equal(mo_winograd_packing(2, 3, 1, true), MO_PACK_NONE);
     assert_int_equal(mo_winograd_packing(0, 0, 0, false), MO_PACK_NONE);
@@ -40,12 +48,15 @@ static void matrices_filter(void **state) {
     assert_int_equal(mo_winograd_packing(4, 3, 1, false), 5);
     assert_int_equal(mo_winograd_packing(2, 3, 1, false), 6);
     assert_int_equal(mo_winograd_packing(6, 3, 1, true), 21);
+    assert_int_equal(mo_winograd_line(2, 3), 33);
+    assert_int_equal(mo_winograd_line(6, 7), 42);
     for (int i = 0; i < N_KINDS; i++) {
         assert_true(mo_winograd_of(packing_of(i), &w));
         assert_int_equal(w.m, kinds[i].m);
         assert_int_equal(w.taps, kinds[i].taps);
         assert_int_equal(w.stride, kinds[i].stride);
         assert_int_equal(w.half, kinds[i].half);
+        assert_int_equal(w.line, kinds[i].line);
         assert_int_equal(w.alpha, (w.m - 1) * w.stride + w.taps);
         for (int tap = 0; tap < w.taps; tap++)
             for (int at = 0; at < w.alpha; at++)
@@ -53,7 +64,7 @@ static void matrices_filter(void **state) {
                     double sum = 0;
                     for (int k = 0; k < w.alpha; k++)
                         sum += w.at[y][k] * w.g[k][tap] * w.bt[k][at];
-                    assert_true(fabs(sum - (y * w.stride + tap == at)) < 1e-13);
+                    assert_true(fabs(sum - (y * w.stride + tap == at)) < 1e-12);
                 }
     }
 }
@@ -71,7 +82,7 @@ static void check_tail(const struct mo_winograd *full, const struct mo_winograd 
                 double sum = 0;
                 for (int k = 0; k < w->alpha; k++)
                     sum += w->at[y][k] * full->g[w->of[k]][tap] * w->bt[k][at];
-                assert_true(fabs(sum - (y * w->stride + tap == at)) < 1e-13);
+                assert_true(fabs(sum - (y * w->stride + tap == at)) < 1e-12);
             }
 }
 
@@ -90,9 +101,13 @@ static void tails_filter(void **state) {
     }
 }
 
-/* G g G^T of a filter at plane k; half transformed, G g at row k / taps and column k % taps. */
+/* G g G^T of a filter at plane k; half transformed, G g at row k / taps and column k % taps; of one line, G
+ * g. */
 static double transformed(const struct mo_winograd *w, const float *g, int k) {
     double sum = 0;
+    for (int t = 0; w->line && t < w->taps; t++)
+        sum += w->g[k][t] * g[t];
+    if (w->line) return sum;
     int columns = w->half ? w->taps : w->lines;
     for (int t = 0; t < w->taps * w->taps; t++)
         sum += w->g[k / columns][t / w->taps] * g[t] *
@@ -100,11 +115,10 @@ static double transformed(const struct mo_winograd *w, const float *g, int k) {
     return sum;
 }
 
-/* Every packed value is that of its filter; channels beyond the layer's are zero. */
-static void check_weights(int kind) {
+/* Every packed value is that of its filter of kh x kw; channels beyond the layer's are zero. */
+static void check_weights(int kind, int kh, int kw) {
     int taps = kinds[kind].taps, stride = kinds[kind].stride;
-    struct conv_shape shape = {1, 20, 5, 5, 36, taps, taps, stride,      stride,
-                               1, 1,  1, 1, 1,  1,    1,    MO_ACT_NONE, 0};
+    struct conv_shape shape = {1, 20, 7, 7, 36, kh, kw, stride, stride, 1, 1, 1, 1, 1, 1, 1, MO_ACT_NONE, 0};
     enum mo_packing packing = packing_of(kind);
     struct mo_winograd w;
     struct conv_case c;
@@ -115,7 +129,7 @@ static void check_weights(int kind) {
     assert_true(mo_winograd_of(packing, &w));
     const int n = mo_winograd_floats(&w);
     assert_int_equal(w.lines, stride == 1 ? w.alpha : w.m + 2);
-    assert_int_equal(n, w.lines * (w.half ? taps : w.lines));
+    assert_int_equal(n, w.lines * (w.line ? 1 : w.half ? taps : w.lines));
     assert_int_equal(mo_pack_bytes(packing, c.graph, c.node), 3 * n * 2 * 1024);
     assert_int_equal(mo_pack_weights(packing, c.graph, c.node, c.graph->region, &packed, &bias, NULL),
                      MOIRE_OK);
@@ -123,7 +137,7 @@ static void check_weights(int kind) {
     for (int o = 0; o < 48; o++)
         for (int i = 0; i < 32; i++)
             for (int k = 0; k < n; k++) {
-                double want = o < 36 && i < 20 ? transformed(&w, g + (o * 20 + i) * taps * taps, k) : 0;
+                double want = o < 36 && i < 20 ? transformed(&w, g + (o * 20 + i) * kh * kw, k) : 0;
                 int64_t at = (((o / 16 * n + k) * 2 + i / 16) * 16 + i % 16) * 16 + o % 16;
                 if (w.half)
                     at = (((int64_t)(o / 16 * w.alpha + k / taps) * 32 + i) * taps + k % taps) * 16 + o % 16;
@@ -134,20 +148,26 @@ static void check_weights(int kind) {
 
 static void weights_are_transformed(void **state) {
     (void)state;
-    for (int i = 0; i < N_KINDS; i++)
-        check_weights(i);
+    for (int i = 0; i < N_KINDS; i++) {
+        int taps = kinds[i].taps;
+        check_weights(i, kinds[i].line ? 1 : taps, taps);
+        if (kinds[i].line) check_weights(i, taps, 1);
+    }
 }
 
-/* Unevenly strided, dilated, grouped and other filters are refused. */
+/* Unevenly strided, dilated where strided, grouped and other filters are refused. */
 static void other_layers_are_refused(void **state) {
     (void)state;
     static const struct conv_shape shapes[] = {
         {1, 32, 9, 9, 32, 3, 3, 2, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_NONE, 0},
-        {1, 32, 9, 9, 32, 3, 3, 1, 1, 1, 2, 1, 1, 1, 1, 1, MO_ACT_NONE, 0},
+        {1, 32, 9, 9, 32, 3, 3, 2, 2, 1, 2, 1, 1, 1, 1, 1, MO_ACT_NONE, 0},
         {1, 32, 9, 9, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 2, MO_ACT_NONE, 0},
         {1, 32, 9, 9, 32, 3, 5, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_NONE, 0},
+        {1, 32, 9, 9, 32, 1, 3, 1, 2, 1, 1, 1, 1, 1, 1, 1, MO_ACT_NONE, 0},
+        {1, 32, 9, 9, 32, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, MO_ACT_NONE, 0},
+        {1, 32, 9, 9, 32, 9, 1, 1, 1, 1, 1, 4, 1, 4, 1, 1, MO_ACT_NONE, 0},
     };
-    for (int i = 0; i < 4; i++) {
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         struct conv_case c;
         assert_true(conv_case_open(&c, &shapes[i], MO_C16, 1));
         for (int kind = 0; kind < N_KINDS; kind++)
