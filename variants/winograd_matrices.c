@@ -49,36 +49,36 @@ static const double pairs[][5] = {
     [12] = {0.34375, 0.65625, 1.03125, 1.375, 2.96875},
 };
 
+enum form { WHOLE, HALF, LINE };
+
 /* By packing; m = 0: it is none of Winograd's.  A number that is given is not given again. */
 static const struct {
     int m, taps, stride;
-    bool half, line;
+    enum form form;
 } packed[MO_PACK_COUNT] = {
-    [5] = {4, 3, 1, false},         [6] = {2, 3, 1, false},         [8] = {3, 3, 1, false},
-    [9] = {5, 3, 1, false},         [10] = {6, 3, 1, false},        [11] = {2, 5, 1, false},
-    [12] = {3, 5, 1, false},        [13] = {4, 5, 1, false},        [14] = {2, 3, 2, false},
-    [15] = {3, 3, 2, false},        [16] = {4, 3, 2, false},        [17] = {5, 3, 2, false},
-    [18] = {3, 3, 1, true},         [19] = {4, 3, 1, true},         [20] = {5, 3, 1, true},
-    [21] = {6, 3, 1, true},         [33] = {2, 3, 1, .line = true}, [34] = {4, 3, 1, .line = true},
-    [35] = {6, 3, 1, .line = true}, [36] = {8, 3, 1, .line = true}, [37] = {2, 5, 1, .line = true},
-    [38] = {4, 5, 1, .line = true}, [39] = {6, 5, 1, .line = true}, [40] = {2, 7, 1, .line = true},
-    [41] = {4, 7, 1, .line = true}, [42] = {6, 7, 1, .line = true},
+    [5] = {4, 3, 1, WHOLE},  [6] = {2, 3, 1, WHOLE},  [8] = {3, 3, 1, WHOLE},  [9] = {5, 3, 1, WHOLE},
+    [10] = {6, 3, 1, WHOLE}, [11] = {2, 5, 1, WHOLE}, [12] = {3, 5, 1, WHOLE}, [13] = {4, 5, 1, WHOLE},
+    [14] = {2, 3, 2, WHOLE}, [15] = {3, 3, 2, WHOLE}, [16] = {4, 3, 2, WHOLE}, [17] = {5, 3, 2, WHOLE},
+    [18] = {3, 3, 1, HALF},  [19] = {4, 3, 1, HALF},  [20] = {5, 3, 1, HALF},  [21] = {6, 3, 1, HALF},
+    [33] = {2, 3, 1, LINE},  [34] = {4, 3, 1, LINE},  [35] = {6, 3, 1, LINE},  [36] = {8, 3, 1, LINE},
+    [37] = {2, 5, 1, LINE},  [38] = {4, 5, 1, LINE},  [39] = {6, 5, 1, LINE},  [40] = {2, 7, 1, LINE},
+    [41] = {4, 7, 1, LINE},  [42] = {6, 7, 1, LINE},
 };
 
-static enum mo_packing find(int m, int taps, int stride, bool half, bool line) {
+static enum mo_packing find(int m, int taps, int stride, enum form form) {
     for (int i = 0; i < MO_PACK_COUNT; i++)
         if (packed[i].m == m && packed[i].taps == taps && packed[i].stride == stride &&
-            packed[i].half == half && packed[i].line == line && m)
+            packed[i].form == form && m)
             return (enum mo_packing)i;
     return MO_PACK_NONE;
 }
 
 enum mo_packing mo_winograd_packing(int m, int taps, int stride, bool half) {
-    return find(m, taps, stride, half, false);
+    return find(m, taps, stride, half ? HALF : WHOLE);
 }
 
 enum mo_packing mo_winograd_line(int m, int taps) {
-    return find(m, taps, 1, false, true);
+    return find(m, taps, 1, LINE);
 }
 
 void mo_winograd_identity(struct mo_winograd *out) {
@@ -90,7 +90,7 @@ void mo_winograd_identity(struct mo_winograd *out) {
 bool mo_winograd_of(enum mo_packing packing, struct mo_winograd *out) {
     memset(out, 0, sizeof *out);
     if (packing <= MO_PACK_NONE || packing >= MO_PACK_COUNT || !packed[packing].m) return false;
-    out->half = packed[packing].half, out->line = packed[packing].line;
+    out->half = packed[packing].form == HALF, out->line = packed[packing].form == LINE;
     out->m = packed[packing].m, out->taps = packed[packing].taps, out->stride = packed[packing].stride;
     out->alpha = (out->m - 1) * out->stride + out->taps;
     out->points = out->m - 1 + (out->taps + out->stride - 1) / out->stride;
