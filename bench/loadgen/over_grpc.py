@@ -1,72 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """over_grpc.py - a connection to a server of the Open Inference Protocol by gRPC; tensors go as raw bytes.
 
-The transport is the package grpcio's.  The few messages are written and read here, by the numbers of the protocol's
-fields (serve/grpc/inference.proto), so that no generated module is needed; tests/python/test_loadgen.py compares them
-with protobuf's own.
+The transport is the package grpcio's.  The few messages are written and read by protobuf_wire.py, by the numbers of the
+protocol's fields (serve/grpc/inference.proto), so that no generated module is needed; tests/python/test_loadgen.py
+compares them with protobuf's own.
 """
 
 import grpc
 import numpy
 
 from datatypes import ANSWER_S, NAMES
+from protobuf_wire import BYTES, field, fields, integers, varint
 
-VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 # one HTTP/2 connection each, and messages of any size
 OPTIONS = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
-
-
-def varint(n):
-    out = bytearray()
-    while n > 127:
-        out.append(n & 127 | 128)
-        n >>= 7
-    out.append(n)
-    return bytes(out)
-
-
-def field(number, value):
-    """A string, bytes, or a message that is bytes already."""
-    value = value.encode() if isinstance(value, str) else value
-    return varint(number << 3 | BYTES) + varint(len(value)) + value
-
-
-def read_varint(data, at):
-    value = shift = 0
-    while True:
-        byte = data[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value, at
-
-
-def fields(data):
-    """Number and value of each field: an int, or bytes."""
-    at = 0
-    while at < len(data):
-        key, at = read_varint(data, at)
-        number, kind = key >> 3, key & 7
-        if kind == VARINT:
-            value, at = read_varint(data, at)
-        else:
-            size = {FIXED64: 8, FIXED32: 4}.get(kind)
-            if kind == BYTES:
-                size, at = read_varint(data, at)
-            value, at = bytes(data[at : at + size]), at + size
-        yield number, value
-
-
-def integers(value):
-    """Of a repeated int64, packed or one of several."""
-    if isinstance(value, bytes):
-        at, found = 0, []
-        while at < len(value):
-            n, at = read_varint(value, at)
-            found.append(n)
-    else:
-        found = [value]
-    return [n - (1 << 64) if n >> 63 else n for n in found]
 
 
 def infer_request(model, feed):

@@ -1,63 +1,22 @@
 """onnx_file - reads an ONNX file with nothing but Python, for machines that have PyTorch and no onnx package.
 
-ONNX files are protobuf messages; only the fields that networks of the zoo need are read, by their numbers in onnx.proto.
-Contents of tensors stay where they are in the file (memoryviews)."""
+ONNX files are protobuf messages (bench/loadgen/protobuf_wire.py); only the fields that networks of the zoo need are
+read, by their numbers in onnx.proto.  Contents of tensors stay where they are in the file (memoryviews)."""
 import mmap
+import os
 import struct
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(ROOT, "bench", "loadgen"))  # last: names there hide nothing
+from protobuf_wire import BadMessage, fields, integers, signed  # noqa: E402
 
 F32, U8, I8, I32, I64, STRING, BOOL, F16, F64 = 1, 2, 3, 6, 7, 8, 9, 10, 11
 SHAPED = {F32: "f", I32: "i", I64: "q", F64: "d"}  # struct letters of types that come as repeated fields too
 
 
-class BadFile(ValueError):
-    pass
-
-
-def varint(data, at):
-    value = shift = 0
-    while True:
-        if at >= len(data) or shift > 63:
-            raise BadFile("a number runs over the end")
-        byte = data[at]
-        value |= (byte & 127) << shift
-        at, shift = at + 1, shift + 7
-        if byte < 128:
-            return value, at
-
-
-def fields(data):
-    """(number, value) of a message: an int, or bytes as a memoryview."""
-    at = 0
-    while at < len(data):
-        key, at = varint(data, at)
-        kind = key & 7
-        if kind == 0:
-            value, at = varint(data, at)
-        else:
-            n, at = varint(data, at) if kind == 2 else ({1: 8, 5: 4}.get(kind, -1), at)
-            if n < 0 or at + n > len(data):
-                raise BadFile("a field runs over the end")
-            value, at = data[at:at + n], at + n
-        yield key >> 3, value
-
-
-def signed(value):
-    return value - (1 << 64) if value >> 63 else value
-
-
 def text(value):
     return bytes(value).decode()
-
-
-def integers(value):
-    """A repeated integer field: packed, or one of them."""
-    if isinstance(value, int):
-        return [signed(value)]
-    out, at = [], 0
-    while at < len(value):
-        one, at = varint(value, at)
-        out.append(signed(one))
-    return out
 
 
 class Tensor:
@@ -164,7 +123,7 @@ class Graph:
                 if not len(entry.get(1, b"")):
                     self.opset = entry.get(2, 0)
         if graph is None:
-            raise BadFile(f"{path}: no graph in it")
+            raise BadMessage(f"{path}: no graph in it")
         for number, value in fields(graph):
             if number == 1:
                 self.nodes.append(Node(value))
