@@ -121,6 +121,24 @@ class Replica:
         names = output_names or [port.name for port in self._runtime.model(self.name).outputs]
         return dict(zip(names, outputs))
 
+    async def __call__(self, request: Any) -> Any:
+        """Ray calls it for each request of HTTP (Starlette's Request)."""
+        status, answer = await self.answer(request.method, request.url.path, request.body)
+        return _response(status, answer)
+
+    async def answer(self, method: str, path: str, body: Any) -> tuple[int, dict[str, Any]]:
+        """Status and document; body: called where a query's is needed."""
+        parts = path.strip("/").split("/")
+        if parts[:2] != ["v2", "models"] or len(parts) != 4:
+            return 404, {"error": "there is no such path"}
+        if parts[2] != self.name:
+            return 404, {"error": f"there is no model '{parts[2][:100]}'"}
+        if (method, parts[3]) == ("GET", "ready"):
+            return 200, {}
+        if (method, parts[3]) != ("POST", "infer"):
+            return 405, {"error": "that path has another method"}
+        return await self.infer_json(await body())
+
     async def infer_json(self, body: bytes) -> tuple[int, dict[str, Any]]:
         """A request of the Open Inference Protocol, with its tensors in JSON: status and answer."""
         try:
@@ -185,80 +203,65 @@ def _mean(context: Any, name: str) -> Optional[float]:
     return sum(values) / len(values) if values else None
 
 
-class Ingress:
-    """What clients ask: the Open Inference Protocol over HTTP, by the model in the path."""
-
-    def __init__(self, models: Mapping[str, Any]):
-        self._models = models
+class Front:
+    """What clients ask that is no model's: health, and that there is no such model."""
 
     async def __call__(self, request: Any) -> Any:
         """Ray calls it for each request of HTTP (Starlette's Request)."""
-        from starlette.responses import JSONResponse
+        return _response(*self.answer(request.method, request.url.path))
 
-        status, answer = await self.answer(request.method, request.url.path, request.body)
-        return JSONResponse(answer, status, {"Retry-After": "1"} if status in (429, 503) else None)
-
-    async def answer(self, method: str, path: str, body: Any) -> tuple[int, dict[str, Any]]:
-        """Status and document; body: called where a query's is needed."""
-        parts = path.strip("/").split("/")
+    @staticmethod
+    def answer(method: str, path: str) -> tuple[int, dict[str, Any]]:
+        """Status and document."""
         if method == "GET" and path in ("/v2/health/live", "/v2/health/ready"):
             return 200, {}
-        if parts[:2] != ["v2", "models"] or len(parts) != 4:
-            return 404, {"error": "there is no such path"}
-        if parts[2] not in self._models:
+        parts = path.strip("/").split("/")
+        if parts[:2] == ["v2", "models"] and len(parts) > 2:
             return 404, {"error": f"there is no model '{parts[2][:100]}'"}
-        if (method, parts[3]) == ("GET", "ready"):
-            return 200, {}
-        if (method, parts[3]) != ("POST", "infer"):
-            return 405, {"error": "that path has another method"}
-        return await self._infer(self._models[parts[2]], await body())
+        return 404, {"error": "there is no such path"}
 
-    async def _infer(self, model: Any, body: bytes) -> tuple[int, dict[str, Any]]:
-        from ray.exceptions import RayError
-        from ray.serve.exceptions import BackPressureError
 
-        try:
-            answer: tuple[int, dict[str, Any]] = await model.infer_json.remote(body)
-            return answer
-        except BackPressureError:
-            return 503, {"error": "no replica takes more: try later"}
-        except RayError as why:
-            kind = type(why).__name__
-            return 502, {"error": f"the replica with the query is gone ({kind}): it may have run"}
+def _response(status: int, answer: Mapping[str, Any]) -> Any:
+    from starlette.responses import JSONResponse
+
+    return JSONResponse(answer, status, {"Retry-After": "1"} if status in (429, 503) else None)
 
 
 def build(args: Mapping[str, Any], replica: type = Replica) -> Any:
-    """The application of a config.yaml: a deployment for each model of args["models"].
+    """The application of one model, for the path /v2/models/NAME.
 
-    Each has name, file, cores, qos_ms (0: none), replicas, and most (replicas at most; as many as
-    replicas: they are not scaled).
+    args has name, file, cores, qos_ms (0: none), replicas, and most (replicas at most; as many as
+    replicas: they are not scaled).  Replicas answer by themselves: an ingress before them would
+    pass every query on a second time.
     """
     from ray import serve
 
-    models = {}
-    for one in args["models"]:
-        cores, least = int(one.get("cores", 1)), int(one.get("replicas", 1))
-        most = max(least, int(one.get("most", least)))
-        options: dict[str, Any] = {"num_replicas": least}
-        if most > least:
-            options = {"autoscaling_config": _scaled(least, most)}
-        deployment = serve.deployment(
-            replica,
-            name=one["name"],
-            ray_actor_options={"num_cpus": cores},
-            max_ongoing_requests=16 * cores,
-            max_queued_requests=1024,
-            health_check_period_s=2,
-            health_check_timeout_s=10,
-            **options,
-        )
-        models[one["name"]] = deployment.bind(
-            one["name"], one["file"], float(one.get("qos_ms", 0)), cores, one.get("load")
-        )
-    front = serve.deployment(
-        Ingress, name="Ingress", ray_actor_options={"num_cpus": 0}, max_ongoing_requests=1024
+    cores, least = int(args.get("cores", 1)), int(args.get("replicas", 1))
+    most = max(least, int(args.get("most", least)))
+    options: dict[str, Any] = {"num_replicas": least}
+    if most > least:
+        options = {"autoscaling_config": _scaled(least, most)}
+    deployment = serve.deployment(
+        replica,
+        name=args["name"],
+        ray_actor_options={"num_cpus": cores},
+        max_ongoing_requests=16 * cores,
+        max_queued_requests=1024,
+        health_check_period_s=2,
+        health_check_timeout_s=10,
+        **options,
     )
-    return front.bind(models)
+    qos_ms = float(args.get("qos_ms", 0))
+    return deployment.bind(args["name"], args["file"], qos_ms, cores, args.get("load"))
+
+
+def front(args: Any = None) -> Any:
+    """The application for the path /, beside those of the models."""
+    from ray import serve
+
+    return serve.deployment(
+        Front, name="Front", ray_actor_options={"num_cpus": 0}, max_ongoing_requests=1024
+    ).bind()
 
 
 def _scaled(least: int, most: int) -> dict[str, Any]:

@@ -114,25 +114,33 @@ def test_scales_without_metrics():
     assert ray.scale(ask) == (2, {})
 
 
-class Handle:
-    """As Ray's handle of a deployment."""
-
-    def __init__(self, replica):
-        self.infer_json = types.SimpleNamespace(remote=replica.infer_json)
-
-
 def test_routes(replica):
-    front = ray.Ingress({"linear": Handle(replica)})
-    ready = {("GET", "/v2/health/live"), ("GET", "/v2/health/ready"), ("GET", "/v2/models/linear/ready")}
-    for method, path in ready:
-        assert asyncio.run(front.answer(method, path, None)) == (200, {})
+    x = random(1, 4)
+
+    async def body():
+        return json.dumps(question(x)).encode()
+
+    path = "/v2/models/linear"
+    assert asyncio.run(replica.answer("GET", f"{path}/ready", None)) == (200, {})
+    status, answer = asyncio.run(replica.answer("POST", f"{path}/infer", body))
+    assert status == 200 and answer["model_name"] == "linear"
     for method, path, status in [
         ("GET", "/", 404),
+        ("GET", "/v2/health/ready", 404),
         ("POST", "/v2/models/none/infer", 404),
         ("GET", "/v2/models/linear/infer", 405),
         ("POST", "/v2/models/linear", 404),
     ]:
-        assert asyncio.run(front.answer(method, path, None))[0] == status
+        assert asyncio.run(replica.answer(method, path, None))[0] == status
+
+
+def test_front():
+    for path in ("/v2/health/live", "/v2/health/ready"):
+        assert ray.Front.answer("GET", path) == (200, {})
+        assert ray.Front.answer("POST", path)[0] == 404
+    status, answer = ray.Front.answer("POST", "/v2/models/none/infer")
+    assert status == 404 and "no model 'none'" in answer["error"]
+    assert ray.Front.answer("GET", "/")[0] == 404
 
 
 def test_cores_are_given_once():

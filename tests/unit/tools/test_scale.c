@@ -318,12 +318,27 @@ static void an_image_is_a_name(void **state) {
     }
 }
 
-static void ray_has_a_deployment_for_each_model(void **state) {
+static void ray_has_an_application_for_each_model(void **state) {
     (void)state;
     moire_error err = {0};
     assert_int_equal(write_out(PLAN(MODEL, NODE), mo_scale_ray, &usual, &err), MOIRE_OK);
-    has("moire_app.py", "from moire.ray import build\n");
-    has("config.yaml", "        - name: \"a\"\n          file: \"m/a.onnx\"\n          qos_ms: 5\n");
+    has("moire_app.py", "from moire.ray import build, front");
+    has("config.yaml", "  - {name: moire-front, route_prefix: /, import_path: \"moire_app:front\"}\n"
+                       "  - name: \"a\"\n    route_prefix: \"/v2/models/a\"\n    import_path: moire_app:app\n"
+                       "    args:\n      name: \"a\"\n      file: \"m/a.onnx\"\n      qos_ms: 5\n");
+    has("ray.env", "9101.\nRAY_SERVE_ENABLE_HA_PROXY=1\n");
+    static const char taken[] = PLAN("{\"name\": \"moire-front\", \"file\": \"a.onnx\", \"qos_ms\": 5, "
+                                     "\"qps\": 4, \"replicas\": 1, \"attainment\": 1}",
+                                     "{\"name\": \"n\", \"cores\": 4, \"memory_mb\": 1024, \"models\": "
+                                     "[{\"name\": \"moire-front\", \"qps\": 4}]}");
+    assert_int_equal(write_out(taken, mo_scale_ray, &usual, &err), MOIRE_EFORMAT);
+    assert_non_null(strstr(err.message, "moire-front"));
+    static const char two[] = PLAN("{\"name\": \"a\", \"file\": \"a.onnx\", \"qos_ms\": 5, \"qps\": 4, "
+                                   "\"replicas\": 2, \"attainment\": 1}",
+                                   NODE ", {\"name\": \"o\", \"cores\": 4, \"memory_mb\": 1024, \"models\": "
+                                        "[{\"name\": \"a\", \"qps\": 4}]}");
+    assert_int_equal(write_out(two, mo_scale_ray, &usual, &err), MOIRE_OK);
+    has("ray.env", "\n# RAY_SERVE_ENABLE_HA_PROXY=1\n"); /* it would not reach the other node's replicas */
 }
 
 int main(void) {
@@ -339,7 +354,7 @@ int main(void) {
         cmocka_unit_test(kserve_has_what_a_model_needs),
         cmocka_unit_test(names_that_kubernetes_cannot_take),
         cmocka_unit_test(an_image_is_a_name),
-        cmocka_unit_test(ray_has_a_deployment_for_each_model),
+        cmocka_unit_test(ray_has_an_application_for_each_model),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }
