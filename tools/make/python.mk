@@ -30,4 +30,6 @@ backend: wheel ## ONNX's tests for Python backends, its whole models too: passed
 bench-python: wheel ## what Session.run adds to a call in C, and times beside ONNX Runtime's
 	@$(PYTHON) -m venv $(B)/python/bench
 	@$(B)/python/bench/bin/python -m pip install -q --disable-pip-version-check --force-reinstall dist/moire-*.whl onnxruntime
+	@# of this package the networks that read text; it brings more along than they need
+	@$(B)/python/bench/bin/python -m pip install -q --disable-pip-version-check --no-deps rapidocr_onnxruntime
 	@$(B)/python/bench/bin/python bench/python/sessions.py $(SESSIONS)
