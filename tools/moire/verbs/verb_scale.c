@@ -14,7 +14,7 @@ static const char about[] =
 static const char notes[] =
     "haproxy  haproxy.cfg, and nodes/NAME.json for each node's `moire serve --config`\n"
     "kserve   a ServingRuntime; for each model an InferenceService, a scaler and a disruption budget\n"
-    "ray      applications of Ray Serve: moire_app.py, config.yaml, ray.env for nodes\n"
+    "ray      applications of Ray Serve: moire_app.py, config.yaml and ray.env\n"
     "docs/scaling-out.md goes through each.\n"
     "\n"
     "Examples:\n"
