@@ -5,7 +5,7 @@
 #include "variants/generic/attention.h"
 #include "variants/simd/attention_halves.h"
 
-enum { TILE = 14, SLACK = 16, QUERIES_PER_UNIT = 56, UNIT_QUERIES = 64 };
+enum { TILE = 14, SLACK = 16, QUERIES_PER_UNIT = 56, UNIT_QUERIES = 64, FEW_QUERIES = 4 };
 
 bool mo_attention_mask_fits(const struct mo_tensor *mask) {
     if (!mask) return true;
@@ -61,6 +61,14 @@ static int bind_halves(const struct mo_binder *binder, struct mo_attention_param
                     mo_keep(binder, p, sizeof *p), w->batch * w->heads * p->chunks, err);
 }
 
+/* Without packing what so few queries read once. */
+static int bind_few(const struct mo_binder *binder, const struct mo_attention_params *p, struct mo_step *step,
+                    moire_error *err) {
+    step->scratch_bytes = 4 * p->view.keys;
+    return mo_bound(step, mo_simd_of(binder->isa)->attention_few, "attention few",
+                    mo_keep(binder, p, sizeof *p), p->view.batch * p->view.heads, err);
+}
+
 static int bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                 moire_error *err) {
     const struct mo_graph *g = binder->graph;
@@ -75,6 +83,7 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     mo_attention_set_mask(node, mask, &p);
     p.unit = g->halves ? binder->unit[MO_MATRIX_HALVES] : NULL;
     if (p.unit) return bind_halves(binder, &p, step, err);
+    if (w->queries <= FEW_QUERIES) return bind_few(binder, &p, step, err);
     p.chunks = (w->queries + QUERIES_PER_UNIT - 1) / QUERIES_PER_UNIT;
     p.chunk = (w->queries + p.chunks - 1) / p.chunks;
     int64_t keys = (w->keys + 15) / 16 * 16, width = (w->width + 15) / 16 * 16;

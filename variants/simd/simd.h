@@ -15,6 +15,7 @@
     X(gemm)                                                                                                  \
     X(matmul)                                                                                                \
     X(attention)                                                                                             \
+    X(attention_few)                                                                                         \
     X(attention_halves)                                                                                      \
     X(recurrent)                                                                                             \
     X(unary)                                                                                                 \
