@@ -7,6 +7,8 @@
 
 /* From this size on the arena asks for pages of 2 MiB (sys->alloc serves that alignment with them). */
 enum { HUGE_PAGE = 2 << 20 };
+/* Inputs from this size on are read where the query has them; of smaller ones a copy takes no longer. */
+enum { READ_IN_PLACE_FROM = 256 << 10 };
 
 /* NULL: it is in the arena, or has no storage yet. */
 static void *constant_address(const struct mo_plan *plan, int id) {
@@ -177,6 +179,32 @@ void mo_instance_reset(struct mo_instance *instance) {
     instance->err = (moire_error){0};
 }
 
+/* From now on an input lies there, and so do the views of it. */
+static void move_input(struct mo_instance *instance, int id, char *at) {
+    const struct mo_plan *plan = instance->plan;
+    int64_t inside;
+    if (instance->value[id].data == at) return;
+    for (int i = 0; i < plan->graph->n_tensors; i++)
+        if (instance->placed[i] && mo_alias_root(plan->graph, i, &inside) == id)
+            instance->value[i].data = at + inside;
+    for (int k = 0; k < plan->n_steps; k++)
+        place_args(instance, plan->steps[k].node, &instance->args[k]);
+}
+
+void mo_instance_read_input(struct mo_instance *instance, int input, const void *data) {
+    const struct mo_plan *plan = instance->plan;
+    const struct mo_tensor *t = plan->graph->tensors[plan->graph->inputs[input]];
+    const int64_t bytes = mo_tensor_bytes(t);
+    if (bytes <= 0 || !instance->placed[t->id]) return;
+    char *own = instance->arena + plan->offset[t->id];
+    if (bytes >= READ_IN_PLACE_FROM && (uintptr_t)data % 64 == 0) {
+        move_input(instance, t->id, (char *)(uintptr_t)data); /* is only read */
+        return;
+    }
+    move_input(instance, t->id, own);
+    memcpy(own, data, (size_t)bytes);
+}
+
 int mo_instance_set_input(struct mo_instance *instance, int input, const moire_tensor *tensor,
                           moire_error *err) {
     const struct mo_graph *graph = instance->plan->graph;
@@ -198,8 +226,9 @@ int mo_instance_set_input(struct mo_instance *instance, int input, const moire_t
     if (bytes < 0 || tensor->bytes != (size_t)bytes || (bytes && !tensor->data))
         return mo_fail(err, MOIRE_ESHAPE, "input '%s' has %zu bytes, shape %s needs %lld", t->name,
                        tensor->bytes, mo_shape_text(&t->shape, want, sizeof want), (long long)bytes);
-    if (bytes && instance->plan->offset[t->id] >= 0)
-        memcpy(instance->value[t->id].data, tensor->data, (size_t)bytes);
+    if (!bytes || instance->plan->offset[t->id] < 0) return MOIRE_OK;
+    move_input(instance, t->id, instance->arena + instance->plan->offset[t->id]);
+    memcpy(instance->value[t->id].data, tensor->data, (size_t)bytes);
     return MOIRE_OK;
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  * request.c - a query between submit and answer: its copied inputs, its callback.
  *
- * Inputs are copied into the arena that the worker takes which starts it (spill.h); a waiting query has none,
- * so before, at submit, they are copied into a pooled request, unless the caller lends them.  There are as
- * many requests as queries were open at once within the last seconds, bounded by the queue limit; in steady
- * state nothing is allocated. */
+ * At submit inputs are copied into a pooled request, as a waiting query has no arena; from there small ones
+ * go into the arena that the worker takes which starts it (spill.h), and large ones are read where they are.
+ * Those that the caller lends are copied into the arena.  There are as many requests as queries were open at
+ * once within the last seconds, bounded by the queue limit; in steady state nothing is allocated. */
 #include <stddef.h>
 #include "runtime/serve/runtime.h"
 
@@ -103,7 +103,7 @@ static void lend(void *self, struct mo_request_head *request, int i, const void 
 const struct mo_place_calls mo_place_on_cores = {take, give, input, lend};
 
 /* --- the engine's view of a tenant --- */
-static int read_inputs(const moire_tenant *t, struct mo_instance *instance,
+static int copy_inputs(const moire_tenant *t, struct mo_instance *instance,
                        const struct mo_request *request) {
     const struct mo_graph *graph = t->ports;
     int rc = MOIRE_OK;
@@ -120,17 +120,27 @@ static int read_inputs(const moire_tenant *t, struct mo_instance *instance,
     return rc;
 }
 
+/* The request's own copies stay as long as the query runs: large ones are not copied again. */
+static void read_inputs(const moire_tenant *t, struct mo_instance *instance,
+                        const struct mo_request *request) {
+    for (int i = 0; i < t->ports->n_inputs; i++)
+        mo_instance_read_input(instance, i, request->input[i]);
+}
+
 static int model_begin(void *model, int instance, void *user) {
     moire_tenant *t = model;
     struct mo_request *request = user;
-    if (!request->begun) mo_instance_reset(t->instances[instance]);
+    struct mo_instance *self = t->instances[instance];
+    const bool lent = request->head.loan.returned;
+    if (!request->begun) mo_instance_reset(self);
     int rc = mo_spill_begin(&t->spiller, &request->spill);
     if (rc) return rc;
-    mo_instance_bind(t->instances[instance], request->spill.arena->at);
-    mo_instance_heed(t->instances[instance], &request->unwanted);
+    mo_instance_bind(self, request->spill.arena->at);
+    mo_instance_heed(self, &request->unwanted);
+    if (!lent) read_inputs(t, self, request);
     if (request->begun) return MOIRE_OK;
     if (!mo_loan_read(&request->head)) return MOIRE_ECANCELLED; /* it has been answered */
-    rc = read_inputs(t, t->instances[instance], request);
+    if (lent) rc = copy_inputs(t, self, request);
     mo_loan_end(&request->head);
     request->begun = !rc;
     return rc;
