@@ -10,7 +10,14 @@
 #include <string.h>
 #include "codegen/family/wide.h"
 
-enum { L1_BYTES = 32 << 10, L2_BYTES = 768 << 10, MIN_UNITS = 256, PART_UNITS = 64, TILE_VARIANTS = 2 };
+enum {
+    L1_BYTES = 32 << 10,
+    L2_BYTES = 768 << 10,
+    L3_BYTES = 32 << 20,
+    MIN_UNITS = 256,
+    PART_UNITS = 64,
+    TILE_VARIANTS = 2
+};
 /* Halves multiply no padding but hold fewer pixels: with this, a whole and a half form are the first two of
  * most layers, and a short search finds what the core prefers. */
 static const double BOTH_FORMS = 1.0125;
@@ -122,11 +129,19 @@ int64_t mo_walk_parallelism_milli(const struct mo_walk *w) {
     return 1000 * w->n * w->unit_sets * w->chunks * ilp / 28;
 }
 
+/* Whether its weights are more than caches keep from one query to the next. */
+static bool in_memory(const struct mo_walk *w) {
+    return w->groups * w->ocb * w->w_block > L3_BYTES;
+}
+
 double mo_walk_cost(const struct mo_walk *w) {
     double cycles = compute_cycles(w), memory = (double)mo_walk_l3_bytes(w) / l3_rate;
-    /* weights that are used once come at memory's rate; a few streams fetch best */
-    if (w->kind == MO_WALK_GEMM && w->row.tiles == 1)
-        return most(cycles, memory) * (1 + 0.002 * abs(w->blocks - 3)) / ghz;
+    /* weights that are used once come at memory's rate; a few streams fetch best, and two cores with a stream
+     * each get a seventh less of it than with three, which the search, on one core, does not see */
+    if (w->kind == MO_WALK_GEMM && w->row.tiles == 1) {
+        const double thin = w->blocks < 3 && in_memory(w) ? 1.1 : 1;
+        return most(cycles, memory) * (thin + 0.002 * abs(w->blocks - 3)) / ghz;
+    }
     if (w->gated) cycles += 2.0 * (double)(w->n * w->ocb * w->planes * 16 * w->isa->vectors);
     cycles += (double)(w->parts - 1) * 2 * (double)out_bytes(w) / l2_rate;
     return (most(cycles, memory) + 0.2 * (cycles < memory ? cycles : memory)) / ghz;
