@@ -3,8 +3,7 @@
 #include "variants/matmul_rows.h"
 
 bool mo_dense(const struct mo_graph *graph, const struct mo_tensor *t) {
-    return t->data || t->shape.rank < 1 || t->shape.d[0] <= 1 ||
-           mo_alias_stride(graph, t->id) == mo_tensor_image_bytes(t);
+    return t->data || mo_alias_is_dense(graph, t->id);
 }
 
 /* Floats from one row to the next when every image is one row. */

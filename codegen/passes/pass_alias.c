@@ -2,18 +2,40 @@
  * pass_alias.c - two passes that let tensors share storage, so that layers which only move bytes vanish.
  *
  * view: Reshape, Flatten, Squeeze, Unsqueeze and the like on plain tensors; a Reorder out of a blocked tensor
- * of one pixel and whole blocks, whose bytes are the same.
- * concat: when every input can lie in its slice of the output, the layers before the Concat write there.  A
- * slice begins at the same place in every image (outermost index), so all axes between the first and the
+ * of one pixel and whole blocks, whose bytes are the same; a Slice, Split or Transpose whose results lie in
+ * the input as they are, one run of bytes each.
+ *
+ * concat: when every input can lie in its place in the output, the layers before the Concat write there. With
+ * nothing but extents of 1 before the concatenated axis the places lie one behind the other, each a run. Else
+ * a place begins at the same byte of every image (outermost index), so all axes between the first and the
  * concatenated one must have extent 1, and a blocked channel offset must be a multiple of 16. */
 #include <string.h>
 #include "codegen/passes/passes.h"
 #include "runtime/ops/op.h"
+#include "variants/part.h"
 
 /* A tensor whose storage is its own: produced by a layer, seen by nobody outside. */
 static bool is_free(const struct mo_graph *g, int id) {
     const struct mo_tensor *t = g->tensors[id];
     return mo_producer(g, id) && !t->is_input && !t->is_output && !t->data && !t->dynamic && t->alias < 0;
+}
+
+/* Where the inputs of a Concat can lie in its output. */
+enum places { NOWHERE, IN_IMAGES, IN_ONE_RUN };
+
+static int concat_axis(const struct mo_graph *g, const struct mo_node *node) {
+    const int64_t axis = mo_attr_int(node, "axis", 1);
+    return (int)(axis < 0 ? axis + g->tensors[node->out[0]]->shape.rank : axis);
+}
+
+static enum places concat_places(const struct mo_graph *g, const struct mo_node *node) {
+    const struct mo_tensor *out = mo_node_out(g, node, 0);
+    if (!out) return NOWHERE;
+    const int axis = concat_axis(g, node);
+    if (out->dynamic || axis < 0 || axis >= out->shape.rank) return NOWHERE;
+    for (int d = 1; d < axis; d++)
+        if (out->shape.d[d] != 1) return NOWHERE;
+    return axis == 0 || out->shape.d[0] == 1 ? IN_ONE_RUN : IN_IMAGES;
 }
 
 /* --- views --------------------------------------------------------------------------------------------- */
@@ -30,21 +52,57 @@ static bool is_view(const struct mo_graph *g, const struct mo_node *node) {
     if (node->n_out != 1 || node->n_in < 1 || node->in[0] < 0 || !(node->op->flags & MO_OP_VIEW))
         return false;
     const struct mo_tensor *in = g->tensors[node->in[0]], *out = g->tensors[node->out[0]];
-    if (in->dynamic || out->dynamic || in->data || in->is_input || in->dtype != out->dtype) return false;
+    if (in->dynamic || out->dynamic || in->data || in->dtype != out->dtype) return false;
     if (mo_shape_count(&in->shape) != mo_shape_count(&out->shape)) return false;
     if (in->layout == MO_PLAIN && out->layout == MO_PLAIN) return true;
     return mo_is_moire(node, "Reorder") && out->layout == MO_PLAIN && reorder_is_view(in);
 }
 
-int mo_pass_view(struct mo_graph *g, moire_error *err) {
-    (void)err;
-    for (int i = 0; i < g->n_nodes; i++) {
+/* What a Concat could place if it had bytes of its own: a view of less than all of a layer's result takes
+ * that from it, and then it copies all its inputs. */
+static void find_placeable(const struct mo_graph *g, bool *placeable) {
+    for (int i = g->n_nodes - 1; i >= 0; i--) {
         const struct mo_node *node = g->nodes[i];
-        if (!is_view(g, node) || !is_free(g, node->out[0])) continue;
-        g->tensors[node->out[0]]->alias = node->in[0];
-        g->tensors[node->out[0]]->alias_offset = 0;
+        const bool all = node->n_out == 1 && mo_is(node, "Concat") && concat_places(g, node) != NOWHERE;
+        const bool through = is_view(g, node) && placeable[node->out[0]];
+        for (int k = 0; k < node->n_in; k++)
+            if (node->in[k] >= 0 && (all || (through && k == 0))) placeable[node->in[k]] = true;
     }
-    return MOIRE_OK;
+}
+
+/* Whether output k can lie in the input, and where. */
+static bool lies_inside(const struct mo_graph *g, const struct mo_node *node, int k, const bool *placeable,
+                        int64_t *offset) {
+    const struct mo_tensor *in = mo_node_in(g, node, 0), *out = mo_node_out(g, node, k);
+    *offset = 0;
+    if (!in || !out || !is_free(g, out->id)) return false;
+    if (!is_view(g, node) && !mo_is_part(g, node, k, offset)) return false;
+    const bool whole = mo_tensor_bytes(in) == mo_tensor_bytes(out);
+    return (whole && !in->is_input) || !placeable[out->id];
+}
+
+/* All outputs or none: a kernel writes every output of its layer, and nobody writes to an input. */
+static void lie_inside(struct mo_graph *g, const struct mo_node *node, const bool *placeable) {
+    int64_t offset;
+    for (int k = 0; k < node->n_out; k++)
+        if (!lies_inside(g, node, k, placeable, &offset)) return;
+    for (int k = 0; k < node->n_out; k++) {
+        struct mo_tensor *out = g->tensors[node->out[k]];
+        if (!lies_inside(g, node, k, placeable, &offset)) return;
+        out->alias = node->in[0];
+        out->alias_offset = offset;
+        out->alias_run = mo_tensor_bytes(g->tensors[node->in[0]]) != mo_tensor_bytes(out);
+    }
+}
+
+int mo_pass_view(struct mo_graph *g, moire_error *err) {
+    struct mo_region *tmp = mo_region_create(g->env);
+    bool *placeable = tmp ? mo_region_array(tmp, (size_t)g->n_tensors + 1, sizeof *placeable) : NULL;
+    if (placeable) find_placeable(g, placeable);
+    for (int i = 0; placeable && i < g->n_nodes; i++)
+        lie_inside(g, g->nodes[i], placeable);
+    mo_region_destroy(tmp);
+    return placeable ? MOIRE_OK : mo_no_memory(err);
 }
 
 /* --- concat -------------------------------------------------------------------------------------------- */
@@ -72,14 +130,17 @@ struct slices {
 static void find_odd_views(struct slices *s) {
     for (int i = 0; i < s->g->n_tensors; i++) {
         const struct mo_shape *view = &s->g->tensors[i]->shape;
+        bool run = false; /* it lies without gaps only where its base does */
         for (int id = i; id >= 0; id = s->g->tensors[id]->alias) {
             const struct mo_shape *base = &s->g->tensors[id]->shape;
-            if (view->rank < 1 || base->rank < 1 || view->d[0] != base->d[0]) s->odd[id] = true;
+            if (run || view->rank < 1 || base->rank < 1 || view->d[0] != base->d[0]) s->odd[id] = true;
+            run = run || s->g->tensors[id]->alias_run;
         }
     }
 }
 
-/* Where input k of a Concat begins in every image of the output, in bytes; -1 when it cannot lie there. */
+/* Where input k of a Concat begins in the output, or in every image of it, in bytes; -1 when it cannot lie
+ * there. */
 static int64_t slice_offset(const struct mo_tensor *in, const struct mo_tensor *out, int axis,
                             int64_t before) {
     int64_t inner = (int64_t)mo_dtype_bytes(in->dtype);
@@ -90,15 +151,8 @@ static int64_t slice_offset(const struct mo_tensor *in, const struct mo_tensor *
     return axis == 1 && before % 16 == 0 ? before * inner : -1;
 }
 
-static bool axis_fits(const struct mo_tensor *out, int axis) {
-    if (axis == 0) return false;
-    for (int d = 1; d < axis; d++)
-        if (out->shape.d[d] != 1) return false;
-    return true;
-}
-
 /* Finds a place for every input, or says no. */
-static bool plan_slices(struct slices *s, const struct mo_node *node, int axis) {
+static bool plan_slices(struct slices *s, const struct mo_node *node, int axis, enum places places) {
     const struct mo_graph *g = s->g;
     const struct mo_tensor *out = g->tensors[node->out[0]];
     int64_t before = 0;
@@ -106,7 +160,8 @@ static bool plan_slices(struct slices *s, const struct mo_node *node, int axis) 
         const struct mo_tensor *in = node->in[k] < 0 ? NULL : g->tensors[node->in[k]];
         if (!in || in->dynamic || in->data || in->shape.rank != out->shape.rank) return false;
         int root = storage_of(g, in->id);
-        if (root < 0 || !is_free(g, root) || s->odd[root] || s->taken[root] == node->id + 1) return false;
+        if (root < 0 || !is_free(g, root) || s->taken[root] == node->id + 1) return false;
+        if (places == IN_IMAGES && s->odd[root]) return false;
         s->offset[k] = slice_offset(in, out, axis, before);
         if (s->offset[k] < 0 || g->tensors[root]->layout != in->layout) return false;
         s->root[k] = root;
@@ -118,14 +173,15 @@ static bool plan_slices(struct slices *s, const struct mo_node *node, int axis) 
 
 static void place_slices(struct slices *s, const struct mo_node *node) {
     const struct mo_tensor *out = s->g->tensors[node->out[0]];
-    int64_t axis = mo_attr_int(node, "axis", 1);
-    if (axis < 0) axis += out->shape.rank;
-    if (axis < 0 || axis >= out->shape.rank || !axis_fits(out, (int)axis)) return;
-    if (!plan_slices(s, node, (int)axis)) return;
+    const enum places places = concat_places(s->g, node);
+    if (places == NOWHERE || !plan_slices(s, node, concat_axis(s->g, node), places)) return;
     for (int k = 0; k < node->n_in; k++) {
-        s->g->tensors[s->root[k]]->alias = out->id;
-        s->g->tensors[s->root[k]]->alias_offset = s->offset[k];
+        struct mo_tensor *root = s->g->tensors[s->root[k]];
+        root->alias = out->id;
+        root->alias_offset = s->offset[k];
+        root->alias_run = places == IN_ONE_RUN;
     }
+    s->odd[out->id] = s->odd[out->id] || places == IN_ONE_RUN; /* runs of it have images of their own */
 }
 
 static int each_concat(struct slices *s, struct mo_region *tmp, moire_error *err) {
@@ -140,8 +196,7 @@ static int each_concat(struct slices *s, struct mo_region *tmp, moire_error *err
     find_odd_views(s);
     for (int i = 0; i < s->g->n_nodes; i++) {
         struct mo_node *node = s->g->nodes[i];
-        if (mo_is(node, "Concat") && node->n_out == 1 && !s->g->tensors[node->out[0]]->dynamic)
-            place_slices(s, node);
+        if (mo_is(node, "Concat") && node->n_out == 1 && node->out[0] >= 0) place_slices(s, node);
     }
     return MOIRE_OK;
 }

@@ -53,9 +53,11 @@ struct mo_tensor {
     int n_uses;   /* consumers + graph output; kept by mo_graph_index() */
     int consumer; /* last node that reads it, a hint for mo_graph_sole_consumer(), or -1 */
     /* Storage shared with another tensor: this tensor starts alias_offset bytes into every image
-     * (outermost index) of tensor `alias`.  Set by the views and concat passes; -1 = own storage. */
+     * (outermost index) of tensor `alias`.  Set by the views and concat passes; -1 = own storage.
+     * alias_run: it starts there once and lies without gaps, as `alias` does, whatever their images are. */
     int alias;
     int64_t alias_offset;
+    bool alias_run;
     uint64_t content; /* which contents these are (runtime/graph/content.h); 0 = nobody can tell */
     bool shared;      /* the contents belong to somebody else: they are not to be written or released */
 };
@@ -232,6 +234,8 @@ int mo_alias_root(const struct mo_graph *g, int tensor, int64_t *offset);
 bool mo_alias_lies_at(const struct mo_graph *g, int part, int whole, int64_t offset);
 /* Bytes from one image to the next: its own image size, or its parent's when it is a slice of one. */
 int64_t mo_alias_stride(const struct mo_graph *g, int tensor);
+/* Whether there are no gaps between its images. */
+bool mo_alias_is_dense(const struct mo_graph *g, int tensor);
 /* The tensor as operators see it. */
 struct mo_value mo_tensor_value(const struct mo_tensor *t);
 #endif

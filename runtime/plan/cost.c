@@ -142,19 +142,36 @@ void mo_plan_cost(const struct mo_graph *graph, const struct mo_node *node, int6
     *bytes = moved;
 }
 
+/* Of a Concat all of whose inputs lie in its output: one behind the other there, or in every image. */
+static bool is_joined(const struct mo_graph *graph, const struct mo_node *node) {
+    const struct mo_tensor *out = mo_node_out(graph, node, 0);
+    const int64_t axis = mo_attr_int(node, "axis", 1);
+    int64_t before = 0;
+    for (int i = 0; i < node->n_in; i++) {
+        const struct mo_tensor *in = mo_node_in(graph, node, i);
+        if (!in || !out || in->alias < 0 || !mo_alias_lies_at(graph, in->id, out->id, before)) return false;
+        const bool images = axis == 0 || axis == -out->shape.rank;
+        before += images ? mo_tensor_bytes(in) : mo_tensor_image_bytes(in);
+    }
+    return true;
+}
+
+/* A part that lies in the whole: the pass that placed it there knows that it is the right one. */
+static bool is_part(const struct mo_node *node, const struct mo_tensor *out) {
+    static const char *const moves[] = {"Slice", "Split", "Transpose"};
+    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++)
+        if (mo_node_is(node, moves[i])) return out->alias == node->in[0];
+    return false;
+}
+
 bool mo_plan_is_view(const struct mo_graph *graph, const struct mo_node *node) {
-    bool concat = !strcmp(node->op_type, "Concat");
-    if (!node->op || node->n_out < 1 || (!concat && !(node->op->flags & MO_OP_VIEW))) return false;
-    for (int i = 0; !concat && i < node->n_out; i++)
-        if (node->out[i] < 0 || node->in[0] < 0 || !mo_alias_lies_at(graph, node->out[i], node->in[0], 0))
-            return false;
-    int64_t before = 0; /* in every image of the concat's output */
-    for (int i = 0; concat && i < node->n_in; i++) {
-        int in = node->in[i];
-        if (in < 0 || node->out[0] < 0 || graph->tensors[in]->alias < 0 ||
-            !mo_alias_lies_at(graph, in, node->out[0], before))
-            return false;
-        before += mo_tensor_image_bytes(graph->tensors[in]);
+    if (!node->op || node->n_out < 1) return false;
+    if (mo_node_is(node, "Concat")) return is_joined(graph, node);
+    const bool whole = node->op->flags & MO_OP_VIEW;
+    for (int i = 0; i < node->n_out; i++) {
+        const struct mo_tensor *out = mo_node_out(graph, node, i);
+        if (!out || node->n_in < 1 || node->in[0] < 0) return false;
+        if (!is_part(node, out) && !(whole && mo_alias_lies_at(graph, out->id, node->in[0], 0))) return false;
     }
     return true;
 }

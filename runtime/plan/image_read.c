@@ -122,8 +122,9 @@ static void get_tensor(struct reader *r, bool *elided, int n_tensors) {
         return;
     }
     t->layout = (enum mo_layout)get_between(r, MO_PLAIN, MO_C16_HALVES);
-    int64_t flags = get_between(r, 0, 7);
+    int64_t flags = get_between(r, 0, 15);
     t->is_input = flags & 1, t->is_output = flags >> 1 & 1, t->dynamic = flags >> 2 & 1;
+    t->alias_run = flags >> 3 & 1;
     t->alias = (int)get_between(r, -1, n_tensors - 1);
     t->alias_offset = get_int(r);
     int64_t bytes = mo_tensor_bytes(t);

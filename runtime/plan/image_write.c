@@ -117,7 +117,7 @@ static void put_tensor(struct writer *w, const struct mo_graph *g, const struct 
     put_int(w, t->dtype);
     put_shape(w, &t->shape);
     put_int(w, t->layout);
-    put_int(w, t->is_input | t->is_output << 1 | t->dynamic << 2);
+    put_int(w, t->is_input | t->is_output << 1 | t->dynamic << 2 | t->alias_run << 3);
     put_int(w, t->alias);
     put_int(w, t->alias_offset);
     bool wanted = is_wanted(g, t), elided = wanted && !t->data && mo_plan_is_constant(g, t->id);

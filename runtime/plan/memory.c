@@ -49,6 +49,8 @@ static void widen(struct group *g, int first, int last) {
 static int check_alias(const struct mo_graph *graph, int tensor, int root, int64_t offset, moire_error *err) {
     const struct mo_tensor *t = graph->tensors[tensor], *r = graph->tensors[root];
     if (r->alias >= 0) return mo_fail(err, MOIRE_EINTERNAL, "aliases of tensor '%s' form a cycle", t->name);
+    if (t->alias_run && !mo_alias_is_dense(graph, t->alias))
+        return mo_fail(err, MOIRE_EINTERNAL, "tensor '%s' is a run of one that has gaps", t->name);
     int64_t have = mo_tensor_bytes(r), own = mo_tensor_bytes(t);
     int64_t images = t->shape.rank > 0 && t->shape.d[0] > 0 ? t->shape.d[0] : 1;
     int64_t reach = offset + (images - 1) * mo_alias_stride(graph, tensor) + mo_tensor_image_bytes(t);

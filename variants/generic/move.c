@@ -3,6 +3,7 @@
  * and views whose bytes could not be shared.  All but the first become boxes of strided copies. */
 #include <string.h>
 #include "variants/generic/bind.h"
+#include "variants/part.h"
 
 enum { BYTES_PER_UNIT = 32768, PIXELS_PER_UNIT = 256, MAX_BOXES = 2 * MOIRE_MAX_RANK + MO_KERNEL_IN };
 
@@ -297,6 +298,25 @@ static void finish_box(struct mo_box *box, int64_t element) {
     box->group = line < BYTES_PER_UNIT ? BYTES_PER_UNIT / line : 1;
     /* swapped copies work on tiles of 16 rows */
     if (box->group >= 16) box->group = box->group / 16 * 16;
+}
+
+bool mo_is_part(const struct mo_graph *g, const struct mo_node *node, int k, int64_t *offset) {
+    struct boxes b;
+    if (!mo_node_is(node, "Slice") && !mo_node_is(node, "Split") && !mo_node_is(node, "Transpose"))
+        return false;
+    const struct mo_tensor *x = mo_node_in(g, node, 0), *y = mo_node_out(g, node, k);
+    if (!sized(x) || x->data || x->layout != MO_PLAIN || !mo_dense(g, x) || !make_boxes(g, node, &b))
+        return false;
+    for (int i = 0; i < b.n; i++) {
+        struct mo_box *box = &b.box[i];
+        if (box->out != k || !sized(y) || y->layout != MO_PLAIN || y->dtype != x->dtype) continue;
+        simplify(box);
+        const int64_t element = (int64_t)mo_dtype_bytes(y->dtype);
+        *offset = box->in_at;
+        return !box->rank ||
+               (box->rank == 1 && box->in_stride[0] == element && box->out_stride[0] == element);
+    }
+    return false;
 }
 
 static unsigned copy_layouts(const struct mo_graph *g, const struct mo_node *node) {
