@@ -209,12 +209,13 @@ MOIRE_API int moire_stuck(moire_runtime *runtime, moire_stuck_row *rows, int roo
 /* Operations of one kind in a program, by who computes them on lets of one size. */
 typedef struct moire_way_row {
     int gpu, batch, sms; /* of the device; the program's; multiprocessors of the let */
-    char kind[16];       /* "convolution", "product" (of matrices), "other" */
+    char kind[16];       /* "convolution", "product" (of matrices), "other", "core" */
     int cudnn, cublaslt; /* by these libraries */
     int generated;       /* by moire's own kernels */
     int fallen;          /* of these, convolutions and products for want of a library that takes them */
+    int cores;           /* by a core, to which their tensors go and come back */
 } moire_way_row;
-/* Lists how a tenant's programs compute on GPUs, three rows (all kinds) for every batch and size of let for
+/* Lists how a tenant's programs compute on GPUs, four rows (all kinds) for every batch and size of let for
  * which one was prepared, which may take some seconds after the load: at most `room` of them into rows (NULL
  * when room is 0), which are the caller's, and how many there are into *n; 0 for a tenant of cores.  Nobody
  * may unload the tenant meanwhile.  Waits while lets are prepared.  Returns: MOIRE_OK, also when *n > room;

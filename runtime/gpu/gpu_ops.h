@@ -26,17 +26,17 @@
 #define MO_GPU_H
 #include <stdbool.h>
 #include "runtime/base/env.h"
+#include "runtime/gpu/program.h"
 
 enum {
-    MO_GPU_ABI = 6,       /* raised with every change of this file, of struct mo_sys or of mo_gpu_program */
+    MO_GPU_ABI = 7,       /* raised with every change of this file, of struct mo_sys or of mo_gpu_program */
     MO_GPU_MAX = 64,      /* GPUs */
     MO_GPU_UNITS = 16,    /* units a GPU; a unit is made large enough that there are not more */
     MO_GPU_SM_WORDS = 8,  /* bitmap of SM ids */
     MO_GPU_PRIORITIES = 3 /* priority of a let: 0 urgent, 1 usual, 2 best effort */
 };
 
-struct mo_gpu_program; /* what to run: runtime/gpu/program.h */
-struct mo_gpu_system;  /* an opened plugin; the plugin's own */
+struct mo_gpu_system; /* an opened plugin; the plugin's own */
 struct mo_gpu_let;
 struct mo_gpu_loaded; /* a program on one GPU: weights, activations, graphs */
 
@@ -103,17 +103,17 @@ struct mo_gpu_run {
     void *ctx;
 };
 
-/* Who computes an operation of a program: a library, or a kernel that moire generated. */
-enum mo_gpu_way { MO_GPU_BY_DNN, MO_GPU_BY_BLAS, MO_GPU_BY_KERNEL, MO_GPU_WAYS };
+/* Who computes an operation of a program: a library, a kernel that moire generated, or a core. */
+enum mo_gpu_way { MO_GPU_BY_DNN, MO_GPU_BY_BLAS, MO_GPU_BY_KERNEL, MO_GPU_BY_CORE, MO_GPU_WAYS };
 
 /* How many operations of a program are done which way on lets of `sms` SMs: a row for each enum
  * mo_gpu_op_kind. */
 struct mo_gpu_ways {
     int sms;
-    int count[3][MO_GPU_WAYS];
-    int fused;     /* of those by cuDNN: with bias, residual and activation in one call */
-    int fallen[3]; /* convolutions and products whose generated kernel runs for want of a library that takes
-                   them and not because it was the faster one */
+    int count[MO_GPU_KINDS][MO_GPU_WAYS];
+    int fused;                /* of those by cuDNN: with bias, residual and activation in one call */
+    int fallen[MO_GPU_KINDS]; /* convolutions and products whose generated kernel runs for want of a library
+                   that takes them and not because it was the faster one */
 };
 
 /* What could be read; a counter that is not there is negative, and `missing` says why (empty: all there). */

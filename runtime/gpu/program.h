@@ -13,6 +13,7 @@
  *
  * Operations run in order.  `conv` and `gemm` are meant for cuDNN and cuBLASLt; each also names a generated
  * kernel that computes the same, for a device without the library or a case that the library refuses.
+ * A layer that none of these computes is done by a core, in the order of the others.
  * Generated kernels are CUDA C in `source`, numbers only: no text of a model reaches it.  They include
  * "moire_device.h", which the device provides (types of 16 bits, conversions). */
 #ifndef MO_GPU_PROGRAM_H
@@ -87,12 +88,21 @@ struct mo_gpu_kernel {
 };
 
 struct mo_gpu_launch {
-    int kernel; /* index, -1: none */
+    int kernel; /* index, -1: none; of a layer on cores the arguments are its operands */
     int n_args;
     struct mo_gpu_place args[MO_GPU_ARGS];
 };
 
-enum mo_gpu_op_kind { MO_GPU_CONV, MO_GPU_GEMM, MO_GPU_KERNEL };
+/* A layer that a core computes (core_layer.h): operands [0, n_in) of its launch are inputs, the others
+ * outputs. */
+struct mo_gpu_core {
+    const void *layer; /* packed */
+    int64_t layer_bytes;
+    int64_t bytes[MO_GPU_ARGS]; /* of each operand */
+    int n_in;
+};
+
+enum mo_gpu_op_kind { MO_GPU_CONV, MO_GPU_GEMM, MO_GPU_KERNEL, MO_GPU_CORE, MO_GPU_KINDS };
 
 struct mo_gpu_op {
     enum mo_gpu_op_kind kind;
@@ -102,9 +112,15 @@ struct mo_gpu_op {
     union {
         struct mo_gpu_conv conv;
         struct mo_gpu_gemm gemm;
+        struct mo_gpu_core core;
     };
     struct mo_gpu_launch launch; /* the generated kernel; of conv and gemm, the one in the library's stead */
 };
+
+/* Libraries have a function for it. */
+static inline bool mo_gpu_has_library(const struct mo_gpu_op *op) {
+    return op->kind == MO_GPU_CONV || op->kind == MO_GPU_GEMM;
+}
 
 /* Operations [begin, end): those of whole layers [first_layer, end_layer). */
 struct mo_gpu_segment {
@@ -141,8 +157,8 @@ struct mo_graph;
  * afterwards.  MOIRE_EUNSUPPORTED names node and operator. */
 int mo_gpu_lower(const struct mo_graph *graph, const struct mo_gpu_options *options,
                  struct mo_gpu_program **out, moire_error *err);
-/* Whether there is a lowering of that operator at all; a node of it may still be refused for its types or
- * attributes. */
+/* Whether that operator runs in programs, if only on cores; a node of it may still be refused for its types,
+ * or because its shapes depend on data. */
 bool mo_gpu_lowers(const char *op, const char *domain);
 void mo_gpu_program_destroy(struct mo_gpu_program *program); /* NULL is fine */
 

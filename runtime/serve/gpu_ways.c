@@ -3,10 +3,11 @@
 #include <stdio.h>
 #include "runtime/serve/gpu.h"
 
-enum { KINDS = 3 };
+enum { KINDS = MO_GPU_KINDS };
 
 static void put(const struct mo_engine_gpu_way *w, int kind, moire_way_row *out) {
-    static const char *const name[KINDS] = {"convolution", "product", "other"}; /* enum mo_gpu_op_kind */
+    static const char *const name[KINDS] = {"convolution", "product", "other",
+                                            "core"}; /* enum mo_gpu_op_kind */
     const int *count = w->ways.count[kind];
     *out = (moire_way_row){.gpu = w->gpu,
                            .batch = w->batch,
@@ -14,6 +15,7 @@ static void put(const struct mo_engine_gpu_way *w, int kind, moire_way_row *out)
                            .cudnn = count[MO_GPU_BY_DNN],
                            .cublaslt = count[MO_GPU_BY_BLAS],
                            .generated = count[MO_GPU_BY_KERNEL],
+                           .cores = count[MO_GPU_BY_CORE],
                            .fallen = w->ways.fallen[kind]};
     snprintf(out->kind, sizeof out->kind, "%s", name[kind]);
 }

@@ -67,7 +67,7 @@ static int pick(const struct mo_gpu_program *p, const struct mo_dataset *data, m
 
 static bool has_library(const struct mo_gpu_program *p) {
     int i = 0;
-    while (i < p->n_ops && p->ops[i].kind == MO_GPU_KERNEL)
+    while (i < p->n_ops && !mo_gpu_has_library(&p->ops[i]))
         i++;
     return i < p->n_ops;
 }
@@ -156,7 +156,8 @@ static void print(const struct gpu_lets_counts *c, FILE *out) {
             conv[MO_GPU_BY_KERNEL]);
     fprintf(out, "  products by cuBLASLt %d, by generated kernels %d (of one row, which the fake refuses)\n",
             gemm[MO_GPU_BY_BLAS], gemm[MO_GPU_BY_KERNEL]);
-    fprintf(out, "  others by generated kernels %d\n", other[MO_GPU_BY_KERNEL]);
+    fprintf(out, "  others by generated kernels %d, by cores %d\n", other[MO_GPU_BY_KERNEL],
+            c->way[MO_GPU_CORE][MO_GPU_BY_CORE]);
 }
 
 int case_gpu_close(struct case_gpu *gpu, FILE *out, moire_error *err) {

@@ -448,6 +448,7 @@ const struct gpu_case gpu_cases[] = {
     {"sampled", gpu_case_sampled},
     {"losses", gpu_case_losses},
     {"signals", gpu_case_signals},
+    {"labelled", gpu_case_labelled},
     {NULL, NULL},
 };
 

@@ -25,6 +25,7 @@ struct ob *gpu_case_einsums(void);
 struct ob *gpu_case_sampled(void);
 struct ob *gpu_case_losses(void);
 struct ob *gpu_case_signals(void);
+struct ob *gpu_case_labelled(void);
 
 /* Fails the test with the message when the model does not load. */
 struct mo_graph *gpu_case_parse(struct ob *b, const struct mo_frontend_options *options);

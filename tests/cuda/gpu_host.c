@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+#include "runtime/gpu/core_layer.h"
 #include "runtime/gpu/cuda/rtc.h"
 #include "tests/fake/cuda/image.h"
 
@@ -41,10 +42,13 @@ static void *compile(const struct mo_env *env, const char *fakes, const struct m
     return module;
 }
 
-static int run_op(const struct mo_gpu_program *p, const struct mo_gpu_op *op, void *module, char *arena,
-                  moire_error *err) {
+static int run_op(const struct mo_env *env, const struct mo_gpu_program *p, const struct mo_gpu_op *op,
+                  void *module, char *arena, moire_error *err) {
     void *value[MO_GPU_ARGS], *arguments[MO_GPU_ARGS];
     const struct mo_gpu_launch *launch = &op->launch;
+    for (int i = 0; op->kind == MO_GPU_CORE && i < launch->n_args; i++)
+        value[i] = arena + launch->args[i].offset;
+    if (op->kind == MO_GPU_CORE) return mo_core_layer_run(env, op->core.layer, value, err);
     if (launch->kernel < 0) return mo_fail(err, MOIRE_EFAILED, "%.200s: no kernel", op->label);
     const struct mo_gpu_kernel *k = &p->kernels[launch->kernel];
     void (*entry)(void *const *, const unsigned *, const unsigned *);
@@ -78,7 +82,7 @@ int gpu_host_run(const struct mo_env *env, const char *fakes, const struct mo_gp
             memcpy(arena + p->inputs[i].offset, inputs[i].data, inputs[i].bytes);
     }
     for (int i = 0; i < p->n_ops && !rc; i++)
-        rc = run_op(p, &p->ops[i], module, arena, err);
+        rc = run_op(env, p, &p->ops[i], module, arena, err);
     for (int i = 0; i < p->n_outputs; i++) {
         const struct mo_gpu_port *port = &p->outputs[i];
         outputs[i] = (moire_tensor){.dtype = port->dtype, .rank = port->rank, .bytes = (size_t)port->bytes};

@@ -10,7 +10,6 @@
 #include "runtime/gpu/loader.h"
 #include "tests/fake/cuda/fake.h"
 
-enum { KINDS = 3 };
 static const int64_t PATIENCE_NS = 60000000000;
 
 struct gpu_lets {
@@ -76,7 +75,7 @@ static int count_ways(struct gpu_lets *l, const struct mo_gpu_program *p, struct
         return mo_fail(err, MOIRE_EFAILED, "the plugin does not tell how it computes");
     for (int i = 0; i < p->n_ops; i++)
         rows += p->ops[i].kind == MO_GPU_GEMM && p->ops[i].gemm.m == 1;
-    for (int kind = 0; kind < KINDS; kind++)
+    for (int kind = 0; kind < MO_GPU_KINDS; kind++)
         for (int way = 0; way < MO_GPU_WAYS; way++)
             l->counts.way[kind][way] += w.count[kind][way];
     l->counts.refused += rows;

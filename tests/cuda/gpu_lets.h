@@ -14,10 +14,10 @@ struct gpu_lets;
 
 struct gpu_lets_counts {
     int programs;
-    int lets;                /* different ones */
-    int sms, most_sms;       /* of the GPU; of a let, at most */
-    int way[3][MO_GPU_WAYS]; /* operations, by enum mo_gpu_op_kind and enum mo_gpu_way */
-    int refused;             /* products of one row */
+    int lets;                           /* different ones */
+    int sms, most_sms;                  /* of the GPU; of a let, at most */
+    int way[MO_GPU_KINDS][MO_GPU_WAYS]; /* operations, by enum mo_gpu_op_kind and enum mo_gpu_way */
+    int refused;                        /* products of one row */
 };
 
 /* `fakes` is the folder of the fakes, build/tests/fake; the plugin is build/libmoire-cuda.so. */

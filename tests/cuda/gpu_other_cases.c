@@ -257,3 +257,27 @@ struct ob *gpu_case_signals(void) {
     ob_output(b, "u");
     return b;
 }
+
+/* A layer for cores between products: it fails where the first number of an image names no class of 3. */
+struct ob *gpu_case_labelled(void) {
+    struct ob *b = ob_create(13);
+    ob_input(b, "x", MOIRE_F32, "2,4");
+    ob_random(b, "w", "4,3");
+    ob_random(b, "v", "2,5");
+    ob_node(b, "MatMul", "x w", "scores");
+    ob_int64s(b, "zero", "0");
+    ob_int64s(b, "one", "1");
+    ob_node(b, "Slice", "x zero one one", "first");
+    ob_int64s(b, "flat", "2");
+    ob_node(b, "Reshape", "first flat", "number");
+    ob_node(b, "Cast", "number", "label");
+    ob_int(b, "to", MOIRE_I64);
+    ob_node(b, "NegativeLogLikelihoodLoss", "scores label", "loss");
+    ob_string(b, "reduction", "none");
+    ob_node(b, "Relu", "loss", "r");
+    ob_int64s(b, "column", "2,1");
+    ob_node(b, "Reshape", "r column", "rows");
+    ob_node(b, "Add", "rows v", "y");
+    ob_output(b, "y");
+    return b;
+}

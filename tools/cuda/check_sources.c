@@ -23,7 +23,7 @@ static int check_one(const struct mo_env *env, const struct mo_cuda_rtc *rtc, co
     struct mo_gpu_program *p;
     void *image = NULL;
     size_t bytes = 0;
-    int kinds[3] = {0}, rc = mo_gpu_lower(g, &options, &p, err);
+    int kinds[MO_GPU_KINDS] = {0}, rc = mo_gpu_lower(g, &options, &p, err);
     if (rc) return rc;
     for (int i = 0; i < p->n_ops; i++)
         kinds[p->ops[i].kind]++;

@@ -17,7 +17,9 @@ FAKE_OBJS   := $(foreach f,$(FAKES),$(B)/tests/fake/$(FAKE_$(f)))
 
 all: $(B)/libmoire-cuda.so
 conformance-gpu: $(FAKE_OBJS)
-$(B)/libmoire-cuda.so: $(CUDA_OBJ) $(CUDA_BASE)
+# layers that cores compute, by the operators' references
+CUDA_CORE := $(patsubst %.c,$(B)/obj/%.o,runtime/gpu/core_layer.c $(wildcard runtime/ops/*.c runtime/ops/*/*.c runtime/graph/*.c))
+$(B)/libmoire-cuda.so: $(CUDA_OBJ) $(CUDA_BASE) $(CUDA_CORE)
 	$(CC) -shared $(if $(SAN),,-Wl,-z,defs) -Wl,-soname,libmoire-cuda.so $(LDFLAGS) -o $@ $^ -ldl -lpthread -lm
 
 define fake_rule

@@ -42,7 +42,10 @@ static struct mo_gpu_op *put_ops(struct packer *p, const struct mo_gpu_op *ops, 
     struct mo_gpu_op *copy = p->base ? (struct mo_gpu_op *)(void *)(p->base + at) : NULL;
     for (int i = 0; i < n; i++) {
         const char *label = put_text(p, ops[i].label);
+        const void *layer = NULL;
+        if (ops[i].kind == MO_GPU_CORE) layer = put(p, ops[i].core.layer, (size_t)ops[i].core.layer_bytes);
         if (copy) copy[i].label = label;
+        if (copy && layer) copy[i].core.layer = layer;
     }
     return (struct mo_gpu_op *)at;
 }
@@ -96,7 +99,9 @@ struct mo_gpu_program *mo_child_unpack(void *packed) {
         p->inputs[i].name = at(base, p->inputs[i].name);
     for (int i = 0; i < p->n_outputs; i++)
         p->outputs[i].name = at(base, p->outputs[i].name);
-    for (int i = 0; i < p->n_ops; i++)
+    for (int i = 0; i < p->n_ops; i++) {
         p->ops[i].label = at(base, p->ops[i].label);
+        if (p->ops[i].kind == MO_GPU_CORE) p->ops[i].core.layer = at(base, p->ops[i].core.layer);
+    }
     return p;
 }

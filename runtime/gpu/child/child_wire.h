@@ -18,7 +18,7 @@
 #include "runtime/gpu/gpu_ops.h"
 
 enum {
-    MO_CHILD_MAGIC = 0x6d6f6965, /* of this layout; raise with every change */
+    MO_CHILD_MAGIC = 0x6d6f6966, /* of this layout; raise with every change */
     MO_CHILD_LINK = 3,           /* descriptors of the child: the stream that ends with either of us, */
     MO_CHILD_CHANNEL,
     MO_CHILD_POOL,

@@ -15,9 +15,10 @@
  * meanwhile; gpu->loading makes that one thread.  Order: loading, context, system.
  *
  * Completion.  A thread polls the last event of the oldest run of each track.  cuLaunchHostFunc was not
- * chosen: a host function is not called once the context has an error, may not call the driver, and holds the
- * stream up until it returns; and nothing but a watch of our own sees a kernel that hangs.  The poll sleeps a
- * 32nd of the age of the youngest run, 10 us to 200 us, and does not run when nothing is queued.
+ * chosen for that: a host function is not called once the context has an error, may not call the driver, and
+ * holds the stream up until it returns; and nothing but a watch of our own sees a kernel that hangs.  The
+ * poll sleeps a 32nd of the age of the youngest run, 10 us to 200 us, and does not run when nothing is
+ * queued.
  *
  * Loss.  After an error that poisons the process's context, or a hang, gpu->lost is set with its reason: what
  * is queued ends MOIRE_EDEVICE, and no call of the driver is made for this GPU again, teardown included, for
@@ -45,6 +46,7 @@ struct mo_cuda_ticket {
     int64_t submitted, hang_ns;
     int failed; /* putting it into the stream failed half-way: its answer once what was queued has ended */
     char message[300];
+    struct mo_cuda_failure *core; /* where layers on cores say that they have failed; NULL: there are none */
     void (*done)(void *ctx, int code, const char *message, const struct mo_gpu_times *times);
     void *ctx;
 };
@@ -60,6 +62,7 @@ struct mo_cuda_track {
     unsigned head, queued;
     int64_t since; /* the run at the head could begin: it was submitted, or the one before ended */
     bool open;     /* a let uses it */
+    struct mo_cuda_ticket *filling; /* the run that is being put into the stream */
 };
 
 struct mo_cuda_context {

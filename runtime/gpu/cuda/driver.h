@@ -114,6 +114,7 @@ struct CUdevResource_st;
     X(copy_in, cuMemcpyHtoDAsync_v2, 0, (mo_cu_ptr to, const void *from, size_t bytes, mo_cu_stream s))      \
     X(copy_out, cuMemcpyDtoHAsync_v2, 0, (void *to, mo_cu_ptr from, size_t bytes, mo_cu_stream s))           \
     X(copy, cuMemcpyDtoDAsync_v2, 0, (mo_cu_ptr to, mo_cu_ptr from, size_t bytes, mo_cu_stream s))           \
+    X(host_function, cuLaunchHostFunc, 0, (mo_cu_stream s, void (*fn)(void *ctx), void *ctx))                \
     X(fill, cuMemsetD8Async, 0, (mo_cu_ptr to, unsigned char value, size_t bytes, mo_cu_stream s))           \
     X(library_load, cuLibraryLoadData, 0,                                                                    \
       (mo_cu_library * out, const void *code, unsigned *jit, void **jit_values, unsigned n_jit,              \

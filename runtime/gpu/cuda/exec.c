@@ -221,13 +221,18 @@ static int copy_program(struct mo_cuda_loaded *l, const struct mo_gpu_program *p
     for (int i = 0; i < p->n_ops && ok; i++) {
         own->ops[i].label = mo_region_string(r, p->ops[i].label, strlen(p->ops[i].label));
         ok = own->ops[i].label != NULL;
+        if (own->ops[i].kind != MO_GPU_CORE || !ok) continue;
+        void *layer = mo_region_alloc(r, (size_t)p->ops[i].core.layer_bytes);
+        if (layer) memcpy(layer, p->ops[i].core.layer, (size_t)p->ops[i].core.layer_bytes);
+        own->ops[i].core.layer = layer;
+        ok = layer != NULL;
     }
     return ok ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "no host memory for a program");
 }
 
 static bool uses_library(const struct mo_gpu_program *p) {
     int i = 0;
-    while (i < p->n_ops && p->ops[i].kind == MO_GPU_KERNEL)
+    while (i < p->n_ops && !mo_gpu_has_library(&p->ops[i]))
         i++;
     return i < p->n_ops;
 }
@@ -263,6 +268,7 @@ int mo_cuda_exec_load(struct mo_cuda_exec *e, const struct mo_gpu_program *progr
     if (!rc) rc = mo_exec_code_begin(l, program->source, err);
     if (!rc) rc = upload(l, program, err);
     if (!rc) rc = make_arenas(l, err);
+    if (!rc) rc = mo_exec_core_begin(l, err);
     mo_lock_drop(e->env->sys, &e->lock);
     if (rc)
         mo_cuda_exec_unload(l);
@@ -295,6 +301,7 @@ void mo_cuda_exec_unload(struct mo_cuda_loaded *l) {
         if (l->arenas[i] && mo_exec_usable(e)) e->cu->memory_free(l->arenas[i]);
     for (int i = 0; l->weights && i < l->program.n_weights; i++)
         if (l->weights[i]) drop_weight(e, l->weights[i]);
+    mo_exec_core_free(l);
     mo_exec_code_free(l);
     mo_lock_drop(e->env->sys, &e->lock);
     mo_region_destroy(l->region);

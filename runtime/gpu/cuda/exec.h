@@ -61,6 +61,13 @@ const char *mo_cuda_exec_libraries(const struct mo_cuda_exec *exec);
 int mo_cuda_exec_load(struct mo_cuda_exec *exec, const struct mo_gpu_program *program, int instances,
                       struct mo_cuda_loaded **out, moire_error *err);
 void mo_cuda_exec_unload(struct mo_cuda_loaded *loaded);
+/* Where the first layer of an instance's run that failed on a core says so, code 0: none; NULL: the program
+ * has no such layers.  In the order of the stream: whoever reads it there resets the code. */
+struct mo_cuda_failure {
+    int code;
+    char message[300];
+};
+struct mo_cuda_failure *mo_cuda_exec_failure(struct mo_cuda_loaded *loaded, int instance);
 int64_t mo_cuda_exec_bytes(const struct mo_cuda_loaded *loaded);
 
 /* Device address of an instance's arena: copies of inputs and outputs go to the places of the ports. */

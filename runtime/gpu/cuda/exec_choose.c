@@ -12,7 +12,7 @@
 
 enum { WARM = 1, RUNS = 3 };
 
-static mo_cu_ptr address(const struct mo_cuda_loaded *l, const struct mo_gpu_place *p, mo_cu_ptr arena) {
+mo_cu_ptr mo_exec_address(const struct mo_cuda_loaded *l, const struct mo_gpu_place *p, mo_cu_ptr arena) {
     if (p->space == MO_GPU_NONE) return 0;
     return (p->space == MO_GPU_ARENA ? arena : l->weights[p->index]->at) + (mo_cu_ptr)p->offset;
 }
@@ -24,22 +24,22 @@ static mo_cu_ptr space_of(const struct mo_cuda_loaded *l, mo_cu_ptr arena) {
 struct mo_dnn_operands mo_exec_conv_operands(const struct mo_cuda_loaded *l, const struct mo_gpu_conv *c,
                                              mo_cu_ptr arena) {
     const bool zeros = c->k * (int64_t)sizeof(float) <= MO_EXEC_ZEROS;
-    return (struct mo_dnn_operands){.x = address(l, &c->x, arena),
-                                    .weights = address(l, &c->weights, arena),
-                                    .bias = address(l, &c->bias, arena),
-                                    .residual = address(l, &c->residual, arena),
-                                    .y = address(l, &c->y, arena),
+    return (struct mo_dnn_operands){.x = mo_exec_address(l, &c->x, arena),
+                                    .weights = mo_exec_address(l, &c->weights, arena),
+                                    .bias = mo_exec_address(l, &c->bias, arena),
+                                    .residual = mo_exec_address(l, &c->residual, arena),
+                                    .y = mo_exec_address(l, &c->y, arena),
                                     .space = space_of(l, arena),
                                     .zeros = zeros ? l->exec->zeros : 0};
 }
 
 static struct mo_blas_operands gemm_operands(const struct mo_cuda_loaded *l, const struct mo_gpu_gemm *g,
                                              mo_cu_ptr arena) {
-    return (struct mo_blas_operands){.a = address(l, &g->a.at, arena),
-                                     .b = address(l, &g->b.at, arena),
-                                     .bias = address(l, &g->bias, arena),
-                                     .c = address(l, &g->c.at, arena),
-                                     .d = address(l, &g->d.at, arena),
+    return (struct mo_blas_operands){.a = mo_exec_address(l, &g->a.at, arena),
+                                     .b = mo_exec_address(l, &g->b.at, arena),
+                                     .bias = mo_exec_address(l, &g->bias, arena),
+                                     .c = mo_exec_address(l, &g->c.at, arena),
+                                     .d = mo_exec_address(l, &g->d.at, arena),
                                      .space = space_of(l, arena)};
 }
 
@@ -49,7 +49,7 @@ static int launch(struct mo_cuda_loaded *l, const struct mo_gpu_op *op, mo_cu_pt
     void *arguments[MO_GPU_ARGS];
     const struct mo_gpu_kernel *k = &l->program.kernels[op->launch.kernel];
     for (int i = 0; i < op->launch.n_args; i++) {
-        value[i] = address(l, &op->launch.args[i], arena);
+        value[i] = mo_exec_address(l, &op->launch.args[i], arena);
         arguments[i] = &value[i];
     }
     unsigned r = l->exec->cu->launch(l->functions[op->launch.kernel], k->grid[0], k->grid[1], k->grid[2],
@@ -65,6 +65,7 @@ int mo_exec_enqueue(struct mo_cuda_loaded *l, const struct mo_exec_choice *choic
                     mo_cu_stream stream, moire_error *err) {
     const struct mo_gpu_op *op = &l->program.ops[index];
     int rc;
+    if (choice->way == MO_EXEC_CORE) return mo_exec_core_enqueue(l, index, arena, stream, err);
     if (choice->way == MO_EXEC_DNN) {
         const struct mo_dnn_operands o = mo_exec_conv_operands(l, &op->conv, arena);
         rc = mo_cuda_dnn_run(&l->exec->dnn, &op->conv, &choice->dnn, &o, y_bytes(l, &op->conv), stream, err);
@@ -188,6 +189,10 @@ static int choose_all(const struct mo_exec_trial *t, struct mo_exec_choices *out
     mo_exec_recall_begin(l, t->sms, &recall);
     for (int i = 0; i < l->program.n_ops && !rc; i++) {
         if (mo_exec_recall(t, &recall, i, &out->of[i])) continue;
+        if (l->program.ops[i].kind == MO_GPU_CORE) {
+            out->of[i].way = MO_EXEC_CORE;
+            continue;
+        }
         const struct mo_exec_choice *like = chosen_before(t, i, out);
         anew = true;
         if (like && mo_exec_choose_like(t, like, i, &out->of[i])) continue;

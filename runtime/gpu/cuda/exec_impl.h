@@ -53,7 +53,7 @@ struct mo_cuda_exec {
     struct mo_cuda_loaded *loaded;
 };
 
-enum mo_exec_way { MO_EXEC_KERNEL, MO_EXEC_DNN, MO_EXEC_BLAS };
+enum mo_exec_way { MO_EXEC_KERNEL, MO_EXEC_DNN, MO_EXEC_BLAS, MO_EXEC_CORE };
 
 struct mo_exec_choice {
     enum mo_exec_way way;
@@ -90,7 +90,10 @@ struct mo_cuda_loaded {
     struct mo_exec_module *modules;
     mo_cu_function *functions; /* of every kernel; NULL: not compiled */
     struct mo_exec_weight **weights;
-    mo_cu_ptr *arenas; /* of every instance */
+    struct mo_exec_core *core; /* of every instance and operation; NULL: the program leaves none to cores */
+    struct mo_cuda_failure *failure; /* of every instance */
+    void *core_memory;               /* page-locked */
+    mo_cu_ptr *arenas;               /* of every instance */
     struct mo_exec_choices *choices;
     struct mo_exec_graphs *graphs;
     struct mo_lock listing; /* guards `graphs` alone: a run waits for no load; taken inside exec->lock */
@@ -115,6 +118,15 @@ int mo_exec_code_load(struct mo_cuda_loaded *loaded, const bool *wanted, moire_e
 void mo_exec_code_free(struct mo_cuda_loaded *loaded);
 /* Whether an operation's generated kernel runs, or is at least tried beside its library's. */
 bool mo_exec_tries_kernel(const struct mo_cuda_exec *exec, const struct mo_gpu_op *op);
+
+/* exec_core.c: layers on cores.  begin(): arenas are there. */
+int mo_exec_core_begin(struct mo_cuda_loaded *loaded, moire_error *err);
+void mo_exec_core_free(struct mo_cuda_loaded *loaded);
+int mo_exec_core_enqueue(struct mo_cuda_loaded *loaded, int index, mo_cu_ptr arena, mo_cu_stream stream,
+                         moire_error *err);
+/* exec_choose.c.  Where an operand is, with activations in `arena`. */
+mo_cu_ptr mo_exec_address(const struct mo_cuda_loaded *loaded, const struct mo_gpu_place *place,
+                          mo_cu_ptr arena);
 
 /* exec_recall.c.  Choices for that many SMs that an earlier process made, or else for the nearest number of
  * SMs within a factor of 1.5 that has some, but for the whole GPU; false: there are none.  `end` follows in

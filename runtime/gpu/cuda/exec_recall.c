@@ -60,7 +60,7 @@ static bool aligned_alike(const struct mo_gpu_matrix *a, const struct mo_gpu_mat
 }
 
 bool mo_exec_alike(const struct mo_gpu_op *a, const struct mo_gpu_op *b) {
-    if (a->kind != b->kind || a->kind == MO_GPU_KERNEL) return false;
+    if (a->kind != b->kind || !mo_gpu_has_library(a)) return false;
     const struct sizes of_a = sizes_of(a), of_b = sizes_of(b);
     if (memcmp(&of_a, &of_b, sizeof of_a) != 0) return false;
     const struct mo_gpu_gemm *g = &a->gemm, *h = &b->gemm;
@@ -77,7 +77,7 @@ static void add_program(struct mo_sha256 *sum, const struct mo_gpu_program *p) {
         const struct mo_gpu_op *op = &p->ops[i];
         mo_cuda_cache_add_number(sum, op->kind);
         mo_cuda_cache_add_number(sum, op->launch.kernel);
-        if (op->kind != MO_GPU_KERNEL) add_op(sum, op);
+        if (mo_gpu_has_library(op)) add_op(sum, op);
     }
 }
 

@@ -7,17 +7,16 @@
 #include "runtime/gpu/cuda/exec_impl.h"
 #include "runtime/gpu/gpu_ops.h"
 
-_Static_assert((int)MO_GPU_CONV == 0 && (int)MO_GPU_GEMM == 1 && (int)MO_GPU_KERNEL == 2,
-               "rows of mo_gpu_ways.count");
-
 static bool has_fallen(const struct mo_gpu_op *op, const struct mo_exec_choice *c) {
-    return op->kind != MO_GPU_KERNEL && c->way == MO_EXEC_KERNEL && !c->timed;
+    return mo_gpu_has_library(op) && c->way == MO_EXEC_KERNEL && !c->timed;
 }
 
 static void count(const struct mo_cuda_loaded *l, const struct mo_exec_choices *choices,
                   struct mo_gpu_ways *out) {
-    static const enum mo_gpu_way way[] = {
-        [MO_EXEC_KERNEL] = MO_GPU_BY_KERNEL, [MO_EXEC_DNN] = MO_GPU_BY_DNN, [MO_EXEC_BLAS] = MO_GPU_BY_BLAS};
+    static const enum mo_gpu_way way[] = {[MO_EXEC_KERNEL] = MO_GPU_BY_KERNEL,
+                                          [MO_EXEC_DNN] = MO_GPU_BY_DNN,
+                                          [MO_EXEC_BLAS] = MO_GPU_BY_BLAS,
+                                          [MO_EXEC_CORE] = MO_GPU_BY_CORE};
     *out = (struct mo_gpu_ways){.sms = choices->sms};
     for (int i = 0; i < l->program.n_ops; i++) {
         const struct mo_gpu_op *op = &l->program.ops[i];
@@ -35,6 +34,13 @@ static const char *first_fallen(const struct mo_cuda_loaded *l, const struct mo_
     return l->program.ops[i].label;
 }
 
+static const char *first_on_cores(const struct mo_gpu_program *p) {
+    int i = 0;
+    while (p->ops[i].kind != MO_GPU_CORE)
+        i++;
+    return p->ops[i].label;
+}
+
 void mo_exec_tell(const struct mo_cuda_loaded *l, const struct mo_exec_choices *choices, bool anew,
                   int64_t choosing_ns, int64_t capturing_ns) {
     struct mo_gpu_ways w;
@@ -47,6 +53,13 @@ void mo_exec_tell(const struct mo_cuda_loaded *l, const struct mo_exec_choices *
             "for want of a library, the first is %.160s; there are %.200s",
             (int)l->program.batch, w.sms, w.fallen[MO_GPU_CONV], w.fallen[MO_GPU_GEMM],
             first_fallen(l, choices), mo_cuda_exec_libraries(l->exec));
+    const int on_cores = w.count[MO_GPU_CORE][MO_GPU_BY_CORE];
+    if (anew && on_cores)
+        mo_log(
+            l->exec->env, MOIRE_LOG_WARN,
+            "a program for batch %d on %d SMs: %d of its %d operations run on a core, to which their tensors "
+            "go and come back, the first is %.160s",
+            (int)l->program.batch, w.sms, on_cores, l->program.n_ops, first_on_cores(&l->program));
     if (choosing_ns + capturing_ns < 1000000) return;
     mo_log(
         l->exec->env, MOIRE_LOG_INFO,

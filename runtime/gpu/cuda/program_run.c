@@ -3,6 +3,8 @@
 #include "runtime/gpu/cuda/cuda.h"
 #include "runtime/gpu/cuda/exec.h"
 
+#include <stdio.h>
+
 struct mo_gpu_loaded {
     struct mo_gpu_loaded *next;
     struct mo_cuda_gpu *gpu;
@@ -186,7 +188,9 @@ int mo_cuda_prepare(struct mo_gpu_loaded *p, struct mo_gpu_let *let, moire_error
     return prepare(p, let, NULL, err);
 }
 
-/* Copies port `i` of every query in or out; neighbours in host memory go at once. */
+/* Copies port `i` of every query in or out; neighbours in host memory go at once.  Where a core looks at the
+ * numbers, what a batch leaves free of its program's has those of its first query, lest anything fail there.
+ */
 static int copy_port(const struct mo_gpu_run *run, struct mo_cuda_track *t, const struct mo_gpu_port *port,
                      int i, int n_ports, bool out, moire_error *err) {
     const struct mo_cuda_driver *cu = &t->context->gpu->system->cu;
@@ -194,8 +198,9 @@ static int copy_port(const struct mo_gpu_run *run, struct mo_cuda_track *t, cons
     const size_t one = (size_t)(port->bytes / program->batch);
     const mo_cu_ptr base = mo_cuda_exec_arena(run->program->inner, run->instance) + (mo_cu_ptr)port->offset;
     const void *const *hosts = out ? (const void *const *)run->outputs : run->inputs;
-    for (int q = 0, next; q < run->batch; q = next) {
-        const char *host = hosts[q * n_ports + i];
+    const bool full = !out && mo_cuda_exec_failure(run->program->inner, run->instance);
+    for (int q = 0, next; q < (full ? (int)program->batch : run->batch); q = next) {
+        const char *host = hosts[(q < run->batch ? q : 0) * n_ports + i];
         for (next = q + 1; next < run->batch; next++)
             if (hosts[next * n_ports + i] != host + (size_t)(next - q) * one) break;
         const size_t bytes = (size_t)(next - q) * one;
@@ -208,6 +213,22 @@ static int copy_port(const struct mo_gpu_run *run, struct mo_cuda_track *t, cons
     return MOIRE_OK;
 }
 
+/* Behind the run in its stream: what failed of it on a core is its answer. */
+static void collect(void *ctx) {
+    struct mo_cuda_ticket *ticket = ctx;
+    if (!ticket->core->code) return;
+    ticket->failed = ticket->core->code;
+    snprintf(ticket->message, sizeof ticket->message, "%s", ticket->core->message);
+    ticket->core->code = MOIRE_OK;
+}
+
+static int collect_later(const struct mo_gpu_run *run, struct mo_cuda_track *t, moire_error *err) {
+    t->filling->core = mo_cuda_exec_failure(run->program->inner, run->instance);
+    if (!t->filling->core) return MOIRE_OK;
+    const unsigned r = t->context->gpu->system->cu.host_function(t->stream, collect, t->filling);
+    return r ? mo_cuda_fail(t->context->gpu, r, err, "end layers on cores") : MOIRE_OK;
+}
+
 enum { PART_IN, PART_COMPUTE, PART_OUT };
 
 static int enqueue(void *work, struct mo_cuda_track *t, int part, moire_error *err) {
@@ -216,7 +237,10 @@ static int enqueue(void *work, struct mo_cuda_track *t, int part, moire_error *e
     int rc = MOIRE_OK;
     if (part == PART_COMPUTE) {
         const struct mo_cuda_target target = target_of(t);
-        return mo_cuda_exec_queue(run->program->inner, run->instance, &target, run->begin, run->end, err);
+        rc = mo_cuda_exec_queue(run->program->inner, run->instance, &target, run->begin, run->end, err);
+        moire_error second;
+        const int later = collect_later(run, t, rc ? &second : err); /* of what was queued, too */
+        return rc ? rc : later;
     }
     if (part == PART_IN && run->begin == 0)
         for (int i = 0; i < program->n_inputs && !rc; i++)

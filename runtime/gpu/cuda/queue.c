@@ -70,6 +70,7 @@ int mo_cuda_submit(struct mo_gpu_let *let, const struct mo_cuda_work *work, moir
     ticket->submitted = mo_now(s->env);
     ticket->hang_ns = work->hang_ns ? work->hang_ns : s->config.hang_ns;
     ticket->failed = MOIRE_OK;
+    t->filling = ticket;
     ticket->done = work->done;
     ticket->ctx = work->ctx;
     bool begun = false;

@@ -2,6 +2,7 @@
  * lower.c - from a graph of layers to a program: the table of operators, inputs and outputs, segments. */
 #include <stdio.h>
 #include <string.h>
+#include "runtime/gpu/core_layer.h"
 #include "runtime/gpu/lower/lower.h"
 
 static const struct {
@@ -99,12 +100,27 @@ static void (*find(const struct mo_node *node))(struct mo_lower *) {
 
 bool mo_gpu_lowers(const char *op, const char *domain) {
     const struct mo_node node = {.op_type = op, .domain = domain, .n_attrs = 0};
-    return find(&node) != NULL;
+    return find(&node) || mo_core_layer_takes(mo_op_find(op, domain));
+}
+
+/* What has no lowering, or is refused by it for types or attributes, is a core's. */
+static void lower_or_leave(struct mo_lower *l) {
+    void (*lower)(struct mo_lower *) = find(l->node);
+    const int n_ops = l->program->n_ops;
+    if (l->rc) return;
+    if (lower)
+        lower(l);
+    else
+        mo_lower_fail(l, MOIRE_EUNSUPPORTED,
+                      "this operator is not supported on a GPU; run the model on cores");
+    if (l->rc != MOIRE_EUNSUPPORTED) return;
+    l->program->n_ops = n_ops; /* what it had begun */
+    l->rc = MOIRE_OK;
+    if (!mo_lower_core(l)) l->rc = MOIRE_EUNSUPPORTED;
 }
 
 static void lower_node(struct mo_lower *l, const struct mo_node *node) {
     char label[400];
-    void (*lower)(struct mo_lower *) = find(node);
     snprintf(label, sizeof label, "node '%.200s' (%.100s)", node->name, node->op_type);
     l->node = node;
     l->label = mo_region_string(l->program->region, label, strlen(label));
@@ -113,10 +129,7 @@ static void lower_node(struct mo_lower *l, const struct mo_node *node) {
         if (node->out[k] >= 0 &&
             (l->graph->tensors[node->out[k]]->dynamic || l->graph->tensors[node->out[k]]->shape.rank < 0))
             mo_lower_fail(l, MOIRE_EUNSUPPORTED, "a shape that depends on data is not supported on a GPU");
-    if (!lower)
-        mo_lower_fail(l, MOIRE_EUNSUPPORTED,
-                      "this operator is not supported on a GPU; run the model on cores");
-    if (lower && !l->rc) lower(l);
+    lower_or_leave(l);
     l->node = NULL;
 }
 

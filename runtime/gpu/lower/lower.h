@@ -274,6 +274,10 @@ struct mo_window_job {
 /* Fills a launch; the caller makes it an operation, or the kernel in a library's stead. */
 void mo_lower_window(struct mo_lower *l, const struct mo_window_job *job, struct mo_gpu_launch *out);
 
+/* --- core.c -------------------------------------------------------------------------------------------- */
+/* The layer becomes one that a core computes; false: it cannot be one. */
+bool mo_lower_core(struct mo_lower *l);
+
 /* --- gemm.c --------------------------------------------------------------------------------------------- */
 /* Adds a product with the fused epilogue: what the library cannot do of it follows as a kernel of its own.
  * y: where d is, with the residual's shape. */

@@ -250,7 +250,7 @@ static void settle_op(const struct mo_lower *l, struct mo_gpu_op *op) {
                                    &op->conv.y},
                         *gemm[] = {&op->gemm.a.at, &op->gemm.b.at, &op->gemm.c.at, &op->gemm.d.at,
                                    &op->gemm.bias};
-    for (int i = 0; i < 5 && op->kind != MO_GPU_KERNEL; i++)
+    for (int i = 0; i < 5 && mo_gpu_has_library(op); i++)
         settle(l, op->kind == MO_GPU_CONV ? conv[i] : gemm[i]);
     for (int i = 0; i < op->launch.n_args; i++)
         settle(l, &op->launch.args[i]);

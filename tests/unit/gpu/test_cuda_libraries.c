@@ -18,7 +18,7 @@
 #include "runtime/gpu/cuda/rtc.h"
 #include "tests/unit/gpu/cuda_case.h"
 
-enum { SIDE = 32, CLASSES = 10, ROWS = 12 };
+enum { SIDE = 32, CLASSES = 10, ROWS = 16 };
 
 /* Opening one of them; NULL: it is there, and `file` says which. */
 struct way {
@@ -202,7 +202,7 @@ static void check_ways(moire_tenant *t) {
     assert_int_equal(moire_ways(t, rows, ROWS, &n, &err), MOIRE_OK);
     assert_int_equal(moire_ways(t, NULL, 0, &few, &err), MOIRE_OK);
     assert_int_equal(few, n);
-    assert_true(n >= 3 && n <= ROWS && n % 3 == 0);
+    assert_true(n >= 4 && n <= ROWS && n % 4 == 0);
     for (int i = 0; i < n; i++) {
         const moire_way_row *w = &rows[i];
         const int all = w->cudnn + w->cublaslt + w->generated;
@@ -210,6 +210,8 @@ static void check_ways(moire_tenant *t) {
         if (!strcmp(w->kind, "convolution")) assert_true(all == 2 && !w->cublaslt && !w->fallen);
         if (!strcmp(w->kind, "product")) assert_true(all == 3 && !w->cudnn && w->fallen == w->generated);
         if (!strcmp(w->kind, "other")) assert_true(all == w->generated && !w->fallen);
+        assert_int_equal(w->cores, 0);
+        if (!strcmp(w->kind, "core")) assert_int_equal(all, 0);
     }
 }
 

@@ -26,12 +26,13 @@ struct bed {
     struct mo_gpu_program *program;
     struct exec_rig rig;
     struct mo_cuda_loaded *loaded;
-    int warnings;
+    int warnings, cores; /* of libraries; of layers on cores */
     char warning[600];
 };
 
 static void note(void *user, int level, const char *line) {
     struct bed *b = user;
+    b->cores += level == MOIRE_LOG_WARN && strstr(line, "1 of its ") && strstr(line, "run on a core");
     if (level > MOIRE_LOG_WARN || !strstr(line, "for want of a library")) return;
     b->warnings++;
     snprintf(b->warning, sizeof b->warning, "%s", line);
@@ -154,6 +155,25 @@ static void what_falls_back_is_a_warning(void **state) {
     assert_int_equal(nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 
+/* One line for each number of SMs. */
+static void a_layer_on_a_core_is_a_warning(void **state) {
+    (void)state;
+    struct bed b;
+    struct mo_gpu_ways w;
+    begin(&b, "labelled", &(struct exec_rig_options){0});
+    for (int k = 0; k < 4; k++)
+        prepare(&b, k < 2 ? 1 : 2, k < 2 ? 132 : 64);
+    assert_int_equal(b.cores, 2);
+    assert_int_equal(mo_cuda_exec_ways(b.loaded, &w, 1), 1);
+    assert_int_equal(w.count[MO_GPU_CORE][MO_GPU_BY_CORE], 1);
+    assert_int_equal(w.fallen[MO_GPU_CORE], 0);
+    end(&b);
+    begin(&b, "resnet_like", &(struct exec_rig_options){0});
+    prepare(&b, 1, 132);
+    assert_int_equal(b.cores, 0);
+    end(&b);
+}
+
 /* Products of one row, which the stand-in's cuBLASLt refuses. */
 static int rows(const struct mo_gpu_program *p) {
     int n = 0;
@@ -202,7 +222,7 @@ static void scratch_memory_is_for_libraries(void **state) {
         struct bed b;
         begin(&b, c->name, &(struct exec_rig_options){0});
         const int64_t rest = mo_cuda_exec_bytes(b.loaded) - b.program->weight_bytes - b.program->arena_bytes;
-        const bool uses = kind_count(b.program, MO_GPU_KERNEL) < b.program->n_ops;
+        const bool uses = kind_count(b.program, MO_GPU_CONV) + kind_count(b.program, MO_GPU_GEMM) > 0;
         if (uses ? rest < WORKSPACE : rest >= WORKSPACE) fail_msg("%s: %lld", c->name, (long long)rest);
         *(uses ? &with : &without) += 1;
         end(&b);
@@ -213,6 +233,7 @@ static void scratch_memory_is_for_libraries(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_libraries_do_is_counted),
                                        cmocka_unit_test(what_falls_back_is_a_warning),
+                                       cmocka_unit_test(a_layer_on_a_core_is_a_warning),
                                        cmocka_unit_test(a_library_that_refuses_is_a_warning),
                                        cmocka_unit_test(libraries_come_first_where_that_is_asked),
                                        cmocka_unit_test(scratch_memory_is_for_libraries)};

@@ -36,6 +36,7 @@ struct rig {
     struct mo_gpu_let *let;
     moire_tensor in[GPU_CASE_PORTS], want[GPU_CASE_PORTS];
     size_t in_bytes, out_bytes; /* of the batch */
+    int batch;                  /* that runs; 0: all of it */
     char *staging;
     _Atomic int done;
     int64_t ended;
@@ -96,7 +97,7 @@ static int start(struct rig *r, int64_t hang_ns) {
     const struct mo_gpu_run what = {.let = r->let,
                                     .program = r->loaded,
                                     .end = r->program->n_segments,
-                                    .batch = BATCH,
+                                    .batch = r->batch ? r->batch : BATCH,
                                     .inputs = inputs,
                                     .outputs = outputs,
                                     .hang_ns = hang_ns,
@@ -154,6 +155,24 @@ static void end(struct rig *r, struct child_case *c) {
     take_away(r);
     child_case_end(c);
     free_model(r);
+}
+
+/* The same with the plugin in this process. */
+static void begin_here(struct rig *r, struct cuda_case *c, const char *name) {
+    cuda_case_begin(c, &(struct mo_fake_config){.memory = (size_t)256 << 20});
+    cuda_case_open(c, mo_gpu_plugin(), &(struct mo_gpu_config){0});
+    memset(r, 0, sizeof *r);
+    lower(r, name);
+    r->env = &c->env;
+    r->ops = c->ops;
+    r->system = c->system;
+    put_there(r);
+}
+
+static void end_here(struct rig *r, struct cuda_case *c) {
+    take_away(r);
+    free_model(r);
+    cuda_case_end(c);
 }
 
 /* Loss by a sticky error or by a hang; the next child has all of it again. */
@@ -227,7 +246,7 @@ static void it_tells_how_it_computes(void **state) {
     serve(&r);
     assert_int_equal(c.ops->program_ways(r.loaded, after, 2), 1);
     assert_int_equal(after[0].sms, w[0].sms);
-    for (int kind = 0; kind < 3; kind++) {
+    for (int kind = 0; kind < MO_GPU_KINDS; kind++) {
         int before = 0, now = 0; /* which way is a matter of time */
         for (int way = 0; way < MO_GPU_WAYS; way++) {
             before += w[0].count[kind][way];
@@ -331,6 +350,55 @@ static int64_t round_trip(struct rig *r) {
     return least;
 }
 
+/* The layer of a core fails for one query of two in the queue: that one says so, the other one is served, and
+ * the GPU stays; in this process and in a child. */
+static void fail_and_serve(struct rig *r) {
+    struct mo_gpu_ways w;
+    moire_error err = {0};
+    void *at;
+    assert_int_equal(r->ops->program_ways(r->loaded, &w, 1), 1);
+    assert_int_equal(w.count[MO_GPU_CORE][MO_GPU_BY_CORE], 1);
+    serve(r);
+    assert_int_equal(r->ops->staging_alloc(r->system, r->in_bytes + r->out_bytes, &at, &err), MOIRE_OK);
+    struct rig bad = *r; /* counts from what `r` has had */
+    const int before = atomic_load(&bad.done);
+    bad.staging = at;
+    for (int k = 0; k < 3; k++) {
+        memcpy(bad.staging, r->in[0].data, r->in_bytes);
+        *(float *)at = 77;
+        assert_int_equal(start(&bad, 0), MOIRE_OK);
+        serve(r); /* behind it, and with the same activations */
+        wait_for(&bad, before + k + 1);
+        assert_int_equal(bad.code, MOIRE_EFAILED);
+        assert_non_null(strstr(bad.message, "NegativeLogLikelihoodLoss"));
+        serve(r);
+    }
+    /* what a smaller batch does not fill is no query's: it fails nothing */
+    memcpy(bad.staging, r->in[0].data, r->in_bytes);
+    ((float *)at)[r->in_bytes / BATCH / sizeof(float)] = 77;
+    assert_int_equal(run(&bad, 0), MOIRE_EFAILED);
+    bad.batch = 1;
+    if (run(&bad, 0)) fail_msg("%s", bad.message);
+    assert_int_equal(r->ops->health(r->system, 0, &err), MOIRE_OK);
+    r->ops->staging_free(r->system, at);
+}
+
+static void a_core_that_fails(void **state) {
+    (void)state;
+    struct rig r;
+    struct child_case c;
+    struct cuda_case in;
+    struct mo_gpu_child_stats stats;
+    begin_with(&r, &c, "labelled", NULL);
+    fail_and_serve(&r);
+    mo_gpu_child_stats(c.system, &stats);
+    assert_int_equal(stats.lost, 0);
+    end(&r, &c);
+    begin_here(&r, &in, "labelled");
+    fail_and_serve(&r);
+    end_here(&r, &in);
+}
+
 /* Not a test of time: only that both answer. */
 static void a_round_trip(void **state) {
     (void)state;
@@ -340,33 +408,20 @@ static void a_round_trip(void **state) {
     begin_with(&r, &c, "one_dimension", NULL);
     const int64_t child = round_trip(&r);
     end(&r, &c);
-    cuda_case_begin(&in, &(struct mo_fake_config){.memory = (size_t)256 << 20});
-    cuda_case_open(&in, mo_gpu_plugin(), &(struct mo_gpu_config){0});
-    memset(&r, 0, sizeof r);
-    lower(&r, "one_dimension");
-    r.env = &in.env;
-    r.ops = in.ops;
-    r.system = in.system;
-    put_there(&r);
+    begin_here(&r, &in, "one_dimension");
     const int64_t here = round_trip(&r);
-    take_away(&r);
-    free_model(&r);
-    cuda_case_end(&in);
+    end_here(&r, &in);
     printf("a run on the fake driver, shortest of %d: %.1f us in this process, %.1f us in a child\n", ROUNDS,
            (double)here * 1e-3, (double)child * 1e-3);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(an_illegal_access),
-        cmocka_unit_test(a_kernel_that_hangs),
-        cmocka_unit_test(a_process_that_is_killed),
-        cmocka_unit_test(memory_has_an_end),
-        cmocka_unit_test(it_tells_how_it_computes),
-        cmocka_unit_test(lets_share_no_sm),
-        cmocka_unit_test(lets_share_no_queue),
-        cmocka_unit_test(compiled_programs_are_kept),
-        cmocka_unit_test(a_round_trip),
+        cmocka_unit_test(an_illegal_access),        cmocka_unit_test(a_kernel_that_hangs),
+        cmocka_unit_test(a_process_that_is_killed), cmocka_unit_test(memory_has_an_end),
+        cmocka_unit_test(it_tells_how_it_computes), cmocka_unit_test(lets_share_no_sm),
+        cmocka_unit_test(lets_share_no_queue),      cmocka_unit_test(compiled_programs_are_kept),
+        cmocka_unit_test(a_core_that_fails),        cmocka_unit_test(a_round_trip),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

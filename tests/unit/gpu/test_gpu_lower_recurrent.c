@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * test_gpu_lower_recurrent.c - random RNN, GRU and LSTM nodes lowered for a GPU, in both forms (one launch,
- * or one product a step), against the reference. */
+ * or one product a step) and in those that are left to cores, against the reference. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -38,6 +38,7 @@ static void word(char *names, const char *what) {
 struct sizes {
     int seq, batch, in, hidden, directions, gates;
     bool batch_first, as_inputs; /* as_inputs: the weights are no constants */
+    bool plain;                  /* a form that a GPU computes, else perhaps one for cores */
 };
 
 static void tensor(struct ob *b, const struct sizes *s, const char *name, const char *shape) {
@@ -64,8 +65,8 @@ static void weights(struct ob *b, struct dice *d, const struct sizes *s, char *n
 /* Inputs behind the bias; with the weights as inputs there is no port left for them. */
 static void others(struct ob *b, struct dice *d, const struct sizes *s, char *names) {
     char shape[64];
-    const bool lstm = s->gates == 4, lengths = roll(d, 2) && !s->as_inputs,
-               states = roll(d, 2) && !s->as_inputs, peepholes = lstm && roll(d, 2);
+    const bool lstm = s->gates == 4, lengths = roll(d, 2) && !s->as_inputs && !s->plain,
+               states = roll(d, 2) && !s->as_inputs, peepholes = lstm && roll(d, 2) && !s->plain;
     snprintf(shape, sizeof shape, "%d", s->batch);
     if (lengths) ob_input(b, "n", MOIRE_I32, shape);
     word(names, lengths ? "n" : "-");
@@ -99,8 +100,9 @@ static void attributes(struct ob *b, struct dice *d, const struct sizes *s, int 
     ob_int(b, "hidden_size", s->hidden);
     ob_int(b, "layout", s->batch_first);
     ob_string(b, "direction", s->directions > 1 ? "bidirectional" : direction ? "reverse" : "forward");
-    if (!roll(d, 3)) ob_float(b, "clip", 0.75f);
     if (s->gates == 3) ob_int(b, "linear_before_reset", roll(d, 2));
+    if (s->plain) return;
+    if (!roll(d, 3)) ob_float(b, "clip", 0.75f);
     if (s->gates == 4) ob_int(b, "input_forget", !roll(d, 3));
     if (!roll(d, 3)) activations(b, d, acts * s->directions);
 }
@@ -115,6 +117,7 @@ static struct ob *random_node(uint64_t seed) {
     s.gates = cells[cell].gates;
     s.batch_first = roll(&d, 2);
     s.as_inputs = !roll(&d, 4);
+    s.plain = roll(&d, 4) > 0;
     print_message("seed %d: %s, %d steps of %d, %d to %d, %d directions%s%s\n", (int)seed, cells[cell].op,
                   s.seq, s.batch, s.in, s.hidden, s.directions, s.batch_first ? ", batch first" : "",
                   s.as_inputs ? ", no constants" : "");
@@ -156,7 +159,7 @@ static void forms(void **state) {
         ob_output(b, "y");
         struct mo_graph *g = gpu_case_parse(b, &(struct mo_frontend_options){.no_layout = true});
         struct mo_gpu_program *p = gpu_check_lower(g, MO_GPU_FP32, 1);
-        int kinds[3] = {0};
+        int kinds[MO_GPU_KINDS] = {0};
         for (int k = 0; k < p->n_ops; k++)
             kinds[p->ops[k].kind]++;
         assert_int_equal(kinds[MO_GPU_GEMM], wanted[i].products);

@@ -34,7 +34,7 @@ enum {
     QUERIES = 9,
     BATCH = 4, /* at most: a program is compiled for each batch 1, 2, 4, which takes seconds on a GPU */
     SINGLES = 21,
-    WAYS = 128, /* rows, at most: three for each batch and size of let */
+    WAYS = 160, /* rows, at most: four for each batch and size of let */
     PORTS = MO_BENCH_MAX_INPUTS
 };
 
@@ -208,10 +208,10 @@ static json_t *ways_of(const struct side *s) {
     if (moire_ways(s->tenant, rows, WAYS, &n, NULL)) return list;
     for (int i = 0; i < n && i < WAYS; i++) {
         const moire_way_row *w = &rows[i];
-        json_array_append_new(list, json_pack("{s:i, s:i, s:i, s:s, s:i, s:i, s:i, s:i}", "gpu", w->gpu,
+        json_array_append_new(list, json_pack("{s:i, s:i, s:i, s:s, s:i, s:i, s:i, s:i, s:i}", "gpu", w->gpu,
                                               "batch", w->batch, "sms", w->sms, "kind", w->kind, "cudnn",
                                               w->cudnn, "cublaslt", w->cublaslt, "generated", w->generated,
-                                              "fallen", w->fallen));
+                                              "fallen", w->fallen, "cores", w->cores));
     }
     return list;
 }

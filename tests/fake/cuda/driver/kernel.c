@@ -180,6 +180,18 @@ __attribute__((visibility("default"))) unsigned mo_fake_launch(void *stream, con
     return leave(push(s, &item));
 }
 
+static void call_host(struct item *item) {
+    item->launched(item->to);
+}
+
+unsigned cuLaunchHostFunc(mo_cu_stream s, void (*fn)(void *ctx), void *ctx) {
+    const unsigned r = enter("cuLaunchHostFunc", s->context->gpu);
+    if (r) return r;
+    const struct item item = {
+        .context = s->context, .what = "host function", .fn = call_host, .launched = fn, .to = ctx};
+    return leave(fn ? push(s, &item) : INVALID_VALUE);
+}
+
 /* --- graphs --------------------------------------------------------------------------------------------- */
 
 unsigned cuStreamBeginCapture_v2(mo_cu_stream s, unsigned mode) {
