@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * algebra.c - Einsum and determinants.
+ * algebra.c - Einsum.
  *
- * Two operands of an Einsum that share summed labels are matrices to a library: labels of both and the output
- * count the matrices, those of one and the output are rows or columns.  Everything else is a kernel with a
- * thread an element and a loop a summed label. */
-#include <stdio.h>
-#include <string.h>
+ * Two operands that share summed labels are matrices to a library: labels of both and the output count the
+ * matrices, those of one and the output are rows or columns.  Everything else is left to cores. */
 #include "runtime/gpu/lower/lower.h"
 #include "runtime/ops/einsum.h"
 
@@ -87,90 +84,20 @@ static void as_product(struct mo_lower *l, const struct mo_einsum *e, const stru
     mo_lower_set(l, 0, mo_gpu_permute(&y, perm));
 }
 
-static void as_loops(struct mo_lower *l, const struct mo_einsum *e, const struct mo_gpu_view *in, int n) {
-    char name[MO_EINSUM_LABELS][8];
-    const char *at[MO_VIEW_RANK];
-    struct mo_gpu_view y = mo_lower_out(l, 0, NULL);
-    struct mo_each k;
-    if (l->rc) return;
-    mo_each_init(l, &k, &y);
-    for (int i = 0; i < n; i++)
-        mo_each_arg(&k, &in[i], false);
-    const int out = mo_each_arg(&k, &y, true);
-    mo_gpu_printf(&k.body, "    %s r = 0;\n", mo_each_type(&k, 0));
-    for (int i = 0; i < e->n_labels; i++) {
-        snprintf(name[i], sizeof name[i], i < e->n_out ? "o%d" : "s%d", i);
-        if (i < e->n_out) continue;
-        mo_gpu_printf(&k.body, "    for (int s%d = 0; s%d < %lld; s%d++)\n", i, i, (long long)e->size[i], i);
-        k.flops *= e->size[i];
-    }
-    mo_gpu_printf(&k.body, "    r += (%s)1", mo_each_type(&k, 0));
-    for (int i = 0; i < n; i++) {
-        for (int axis = 0; axis < in[i].rank; axis++)
-            at[axis] = name[e->axis[i][axis]];
-        mo_gpu_printf(&k.body, " * ");
-        mo_each_value(&k, i, at);
-    }
-    mo_gpu_printf(&k.body, ";\n");
-    mo_each_store(&k, out, mo_each_here, "r");
-    mo_each_done(l, &k);
-}
-
 void mo_lower_einsum(struct mo_lower *l) {
-    struct mo_value value[MO_EINSUM_OPERANDS];
-    struct mo_gpu_view in[MO_EINSUM_OPERANDS];
+    struct mo_value value[2];
+    struct mo_gpu_view in[2];
     struct labels group[GROUPS] = {{0}};
-    const struct mo_op_ctx ctx = mo_lower_ctx(l, value, MO_EINSUM_OPERANDS);
+    const struct mo_op_ctx ctx = mo_lower_ctx(l, value, 2);
     struct mo_einsum e;
-    if (l->node->n_in > MO_EINSUM_OPERANDS)
-        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "%d inputs are too many for a GPU", l->node->n_in);
-    if (!l->rc) l->rc = mo_einsum_describe(&ctx, &e);
-    for (int i = 0; i < ctx.n_in && !l->rc; i++)
-        in[i] = value[i].dtype == MOIRE_F32 ? mo_lower_stored(l, i) : mo_lower_in(l, i);
+    bool product = l->node->n_in == 2 && value[0].dtype == MOIRE_F32;
+    if (product) l->rc = mo_einsum_describe(&ctx, &e);
+    for (int i = 0; i < 2 && product && !l->rc; i++)
+        in[i] = mo_lower_stored(l, i);
     if (l->rc) return;
-    if (ctx.n_in == 2 && value[0].dtype == MOIRE_F32 && sort_labels(&e, in, group))
+    product = product && sort_labels(&e, in, group);
+    if (product)
         as_product(l, &e, in, group);
     else
-        as_loops(l, &e, in, ctx.n_in);
-}
-
-/* A thread a matrix: elimination with pivots, in memory of its own. */
-void mo_lower_det(struct mo_lower *l) {
-    struct mo_gpu_view x = mo_lower_in(l, 0), y = {.rank = -1}, from, to, work;
-    struct mo_each e;
-    if (!l->rc) y = mo_lower_out(l, 0, NULL);
-    if (l->rc) return;
-    const int64_t n = x.d[x.rank - 1], count = mo_gpu_count(&y), d[3] = {count, n, n};
-    x = mo_lower_ordered(l, x, NULL, x.dtype);
-    work = mo_lower_new(l, MOIRE_F64, 3, d, NULL);
-    if (l->rc || !mo_gpu_reshape(&x, 3, d, &from) || !mo_gpu_reshape(&y, 1, d, &to)) return;
-    mo_each_init(l, &e, &to);
-    mo_each_arg(&e, &work, true);
-    mo_each_arg(&e, &from, false);
-    const int out = mo_each_arg(&e, &to, true);
-    mo_each_text(&e,
-                 "    const int n = %lld;\n    double *m = a0 + (long long)o0 * n * n;\n"
-                 "    for (int r = 0; r < n; r++) for (int c = 0; c < n; c++) m[r * n + c] = @1(o0, r, c);\n",
-                 (long long)n);
-    mo_gpu_printf(&e.body, "    double det = 1;\n"
-                           "    for (int c = 0; c < n; c++) {\n"
-                           "        int pivot = c;\n"
-                           "        for (int r = c + 1; r < n; r++)\n"
-                           "            if (fabs(m[r * n + c]) > fabs(m[pivot * n + c])) pivot = r;\n"
-                           "        if (pivot != c) det = -det;\n"
-                           "        for (int k = 0; k < n; k++) {\n"
-                           "            const double swap = m[c * n + k];\n"
-                           "            m[c * n + k] = m[pivot * n + k];\n"
-                           "            m[pivot * n + k] = swap;\n"
-                           "        }\n"
-                           "        const double top = m[c * n + c];\n"
-                           "        det = top == 0 ? 0 : det * top;\n"
-                           "        for (int r = c + 1; r < n && top != 0; r++) {\n"
-                           "            const double factor = m[r * n + c] / top;\n"
-                           "            for (int k = c; k < n; k++) m[r * n + k] -= factor * m[c * n + k];\n"
-                           "        }\n"
-                           "    }\n");
-    mo_each_store(&e, out, mo_each_here, "det");
-    e.flops = count * n * n * n;
-    mo_each_done(l, &e);
+        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "only products of matrices are supported on a GPU");
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * gather_topk.c - operators that read or write by index, and those that compare along an axis.
  *
- * A thread an element of the output (of the input for TopK and MaxUnpool, which scatter).  An index out of
+ * A thread an element of the output (of the input for TopK, which scatters).  An index out of
  * range, an error on cores, is taken as the nearest that exists: a kernel cannot fail, and reads nothing
  * beyond its operands. */
 #include <stdio.h>
@@ -77,36 +77,6 @@ void mo_lower_arg(struct mo_lower *l) {
                  axis, (long long)x.d[axis], axis, least ? '<' : '>', last ? "=" : "");
     e.flops = mo_gpu_count(&x);
     mo_each_close(l, &e, "best");
-}
-
-/* Hardmax: 1 where the greatest element along the axis first stands, else 0.  Before opset 13 the rows go
- * over all axes from that one on. */
-void mo_lower_hardmax(struct mo_lower *l) {
-    struct mo_gpu_view x = mo_lower_in(l, 0), y = mo_lower_out_like(l, 0, &x), rows;
-    const bool flat = l->node->opset < 13;
-    struct mo_each e;
-    if (l->rc) return;
-    int axis = mo_lower_axis(l, flat ? 1 : -1, x.rank);
-    if (flat) {
-        int64_t d[2] = {1, 1};
-        for (int i = 0; i < x.rank; i++)
-            d[i >= axis] *= x.d[i];
-        x = mo_lower_ordered(l, x, NULL, x.dtype);
-        y = mo_lower_out(l, 0, NULL);
-        if (l->rc || !mo_gpu_reshape(&x, 2, d, &rows)) return;
-        x = rows;
-        if (!mo_gpu_reshape(&y, 2, d, &rows)) return;
-        y = rows;
-        axis = 1;
-    }
-    mo_each_init(l, &e, &y);
-    mo_each_arg(&e, &x, false);
-    e.out = mo_each_arg(&e, &y, true);
-    mo_each_text(&e,
-                 "    const $0 v = @0;\n    int first = 1;\n    for (int j = 0; j < %lld; j++) {\n"
-                 "    const $0 u = @0{%d:j};\n    if (j < o%d ? u >= v : u > v) first = 0;\n    }\n",
-                 (long long)x.d[axis], axis, axis);
-    mo_each_close(l, &e, "first");
 }
 
 void mo_lower_cumsum(struct mo_lower *l) {
@@ -196,17 +166,6 @@ void mo_lower_one_hot(struct mo_lower *l) {
     mo_each_close(l, &e, "v");
 }
 
-void mo_lower_reverse_sequence(struct mo_lower *l) {
-    const int time = (int)mo_attr_int(l->node, "time_axis", 0);
-    struct mo_each e;
-    if (!mo_each_open(l, &e, 2, 0)) return;
-    mo_each_text(&e, "    const $1 n = @1(o%d);\n    long long j = o%d < n ? n - 1 - o%d : o%d;\n", 1 - time,
-                 time, time, time);
-    clamp_index(&e, "j", e.arg[0].d[time]);
-    mo_each_text(&e, "    const $0 v = @0{%d:j};\n", time);
-    mo_each_close(l, &e, "v");
-}
-
 /* --- writing by index ----------------------------------------------------------------------------------- */
 
 /* r takes u as the node's `reduction` says. */
@@ -275,32 +234,4 @@ void mo_lower_scatter_nd(struct mo_lower *l) {
     mo_each_text(&e, "        %s;\n    }\n", reduce_text(l));
     e.flops = mo_gpu_count(&y) * n;
     mo_each_close(l, &e, "r");
-}
-
-/* Zeros, and then every value to the place that its index names in the shape without `output_shape`. */
-void mo_lower_unpool(struct mo_lower *l) {
-    struct mo_value in[3];
-    const struct mo_op_ctx ctx = mo_lower_ctx(l, in, 3);
-    struct mo_gpu_view x = mo_lower_in(l, 0), index = mo_lower_in(l, 1), y = {.rank = -1};
-    struct mo_shape natural;
-    struct mo_elementwise zero;
-    struct mo_each e;
-    if (!l->rc) l->rc = mo_unpool_shape(&ctx, &natural);
-    if (!l->rc) y = mo_lower_out(l, 0, NULL);
-    if (l->rc) return;
-    mo_elementwise_init(l, &zero, y);
-    mo_gpu_printf(&zero.body, "    r = 0;\n");
-    mo_elementwise_done(l, &zero);
-    mo_each_init(l, &e, &x);
-    mo_each_arg(&e, &x, false);
-    mo_each_arg(&e, &index, false);
-    const int out = mo_each_arg(&e, &y, true);
-    const long long last = (long long)mo_shape_count(&natural) - 1;
-    mo_each_text(&e, "    long long at = @1;\n    at = at < 0 ? 0 : at > %lld ? %lld : at;\n", last, last);
-    for (int i = natural.rank - 1; i >= 0; i--)
-        mo_each_text(&e, "    const int j%d = (int)(at %% %lld);\n    at /= %lld;\n", i,
-                     (long long)natural.d[i], (long long)natural.d[i]);
-    mo_each_text(&e, "    const $0 v = @0;\n");
-    mo_each_store(&e, out, tuple, "v");
-    mo_each_done(l, &e);
 }

@@ -226,19 +226,6 @@ void mo_each_value(struct mo_each *e, int k, const char *const *at);
 void mo_each_store(struct mo_each *e, int k, const char *const *at, const char *value);
 void mo_each_done(struct mo_lower *l, struct mo_each *e);
 
-/* --- quantize.c: what integer products and convolutions share ------------------------------------------- */
-struct mo_quantized {
-    bool scaled;             /* QLinear: scaled and rounded, else the sum itself */
-    const char *a_at, *b_at; /* index of an operand's scale and zero point where there are several */
-    int a_scale, b_scale, y_scale, y_zero;
-};
-/* Declares zero points za, zb and the sum s, an unsigned. */
-void mo_quantized_begin(struct mo_lower *l, struct mo_each *e, bool scaled, const char *a_at,
-                        const char *b_at, struct mo_quantized *q);
-/* Stores the sum into y as the operator has it. */
-void mo_quantized_end(struct mo_lower *l, struct mo_each *e, const struct mo_quantized *q,
-                      const struct mo_gpu_view *y);
-
 /* --- kernel_reduce.c: kernels that sum along axes
  * ------------------------------------------------------------------
  */
@@ -324,23 +311,16 @@ void mo_lower_gather(struct mo_lower *l);
 void mo_lower_softmax(struct mo_lower *l);
 void mo_lower_norm(struct mo_lower *l);
 void mo_lower_group_norm(struct mo_lower *l);
-void mo_lower_mean_variance(struct mo_lower *l);
-void mo_lower_lp_norm(struct mo_lower *l);
 void mo_lower_reduction(struct mo_lower *l);
 void mo_lower_conv_any(struct mo_lower *l);
-void mo_lower_conv_quantized(struct mo_lower *l);
 void mo_lower_pool_any(struct mo_lower *l);
-void mo_lower_matmul_quantized(struct mo_lower *l);
 void mo_lower_quantize(struct mo_lower *l);
-void mo_lower_quantize_dynamic(struct mo_lower *l);
 void mo_lower_topk(struct mo_lower *l);
 void mo_lower_arg(struct mo_lower *l);
-void mo_lower_hardmax(struct mo_lower *l);
 void mo_lower_cumsum(struct mo_lower *l);
 void mo_lower_gather_elements(struct mo_lower *l);
 void mo_lower_gather_nd(struct mo_lower *l);
 void mo_lower_one_hot(struct mo_lower *l);
-void mo_lower_reverse_sequence(struct mo_lower *l);
 void mo_lower_scatter_elements(struct mo_lower *l);
 void mo_lower_scatter_nd(struct mo_lower *l);
 void mo_lower_tile(struct mo_lower *l);
@@ -350,11 +330,4 @@ void mo_lower_trilu(struct mo_lower *l);
 void mo_lower_lrn(struct mo_lower *l);
 void mo_lower_recurrent(struct mo_lower *l);
 void mo_lower_einsum(struct mo_lower *l);
-void mo_lower_det(struct mo_lower *l);
-void mo_lower_grid_sample(struct mo_lower *l);
-void mo_lower_roi_align(struct mo_lower *l);
-void mo_lower_loss(struct mo_lower *l);
-void mo_lower_dft(struct mo_lower *l);
-void mo_lower_stft(struct mo_lower *l);
-void mo_lower_unpool(struct mo_lower *l);
 #endif

@@ -246,49 +246,6 @@ void mo_lower_group_norm(struct mo_lower *l) {
     mo_lower_row(l, &row);
 }
 
-/* The axes that are taken together become the last ones. */
-void mo_lower_mean_variance(struct mo_lower *l) {
-    struct mo_gpu_view x = mo_lower_in(l, 0), y;
-    struct mo_row row = {.kind = MO_ROW_NORM, .factor = 1, .epsilon = 1e-18f};
-    int64_t axes[16] = {0, 2, 3};
-    int perm[MO_VIEW_RANK], n = 0;
-    bool over[MO_VIEW_RANK] = {false};
-    if (l->rc) return;
-    const int given = mo_attr_find(l->node, "axes") ? mo_attr_ints(l->node, "axes", axes, 16) : 3;
-    for (int i = 0; i < given; i++)
-        over[axes[i] < 0 ? axes[i] + x.rank : axes[i]] = true;
-    for (int last = 0; last < 2; last++) {
-        if (last) row.axis = n;
-        for (int i = 0; i < x.rank; i++)
-            if (over[i] == (last == 1)) perm[n++] = i;
-    }
-    y = mo_lower_out(l, 0, NULL);
-    if (l->rc) return;
-    row.x = mo_gpu_permute(&x, perm);
-    row.out = mo_gpu_permute(&y, perm);
-    mo_lower_row(l, &row);
-}
-
-void mo_lower_lp_norm(struct mo_lower *l) {
-    struct mo_gpu_view x = mo_lower_in(l, 0), sum;
-    struct mo_elementwise p;
-    bool axes[MO_VIEW_RANK] = {false};
-    int64_t d[MO_VIEW_RANK];
-    if (l->rc) return;
-    memcpy(d, x.d, sizeof d);
-    const int axis = mo_lower_axis(l, -1, x.rank);
-    d[axis] = 1;
-    axes[axis] = true;
-    sum = mo_lower_new(l, MOIRE_F32, x.rank, d, NULL);
-    if (l->rc) return;
-    mo_lower_reduce(l, mo_attr_int(l->node, "p", 2) == 1 ? "ReduceL1" : "ReduceL2", &x, axes, &sum);
-    mo_elementwise_init(l, &p, mo_lower_out_like(l, 0, &x));
-    mo_elementwise_in(&p, &x);
-    mo_elementwise_in(&p, &sum);
-    mo_gpu_printf(&p.body, "    r = x1 > 0 ? x0 / x1 : 0;\n");
-    mo_elementwise_done(l, &p);
-}
-
 void mo_lower_reduction(struct mo_lower *l) {
     struct mo_gpu_view x = mo_lower_in(l, 0), y, kept;
     int64_t list[16], d[MO_VIEW_RANK];

@@ -12,6 +12,8 @@
  *
  * The cell's text (recurrent_text.c) is one for both: it computes unit o2 of sequence o1 in direction o0 at
  * time t. */
+#include <math.h>
+#include <string.h>
 #include "runtime/base/numbers.h"
 #include "runtime/gpu/lower/recurrent_impl.h"
 
@@ -56,11 +58,10 @@ static void looped_body(struct mo_recurrent_job *j) {
                   "    const int me = (int)threadIdx.x, o1 = (int)blockIdx.x %% %lld, o0 = (int)blockIdx.x / "
                   "%lld;\n",
                   (long long)r->batch, (long long)r->batch);
-    mo_recurrent_length(j);
     each_unit(j);
     initial_text(j, "state[o2]", MO_PART_INITIAL_H);
     if (lstm) initial_text(j, "cell[o2]", MO_PART_INITIAL_C);
-    mo_gpu_printf(t, "    }\n    for (int step = 0; step < n; step++) {\n");
+    mo_gpu_printf(t, "    }\n    for (int step = 0; step < %lld; step++) {\n", (long long)r->seq);
     mo_recurrent_time(j);
     product_text(j, "state", 0, (r->gates - j->later) * r->hidden);
     if (j->later) {
@@ -76,9 +77,6 @@ static void looped_body(struct mo_recurrent_job *j) {
     mo_recurrent_store(j, MO_PART_ALL_H, MO_AT("when", "o0", "o1", "o2"), "next");
     mo_gpu_printf(t, "    }\n    }\n    MO_SYNC();\n");
     each_unit(j);
-    mo_gpu_printf(t, "    for (int when = n; when < %lld; when++) {\n", (long long)r->seq);
-    mo_recurrent_store(j, MO_PART_ALL_H, MO_AT("when", "o0", "o1", "o2"), "0");
-    mo_gpu_printf(t, "    }\n");
     mo_recurrent_store(j, MO_PART_LAST_H, mo_each_here, "state[o2]");
     if (lstm) mo_recurrent_store(j, MO_PART_LAST_C, mo_each_here, "cell[o2]");
     mo_gpu_printf(t, "    }\n");
@@ -126,19 +124,13 @@ static void start(struct mo_recurrent_job *j) {
     mo_each_done(j->l, &j->e);
 }
 
-/* A kernel of one step; what is behind the end of its sequence does nothing, but for a zero of the output. */
+/* A kernel of one step. */
 static void step_kernel(struct mo_recurrent_job *j, bool gate) {
     struct mo_gpu_text *t = &j->e.body;
     mo_recurrent_begin(j, &j->part[MO_PART_STATE_H]);
     mo_gpu_printf(t, "    const int step = (int)");
     mo_recurrent_value(j, MO_PART_STEP, MO_AT("0"));
     mo_gpu_printf(t, ";\n");
-    mo_recurrent_length(j);
-    if (mo_recurrent_has(j, MO_PART_LENGTHS)) {
-        mo_gpu_printf(t, "    if (step >= n) {\n");
-        if (!gate) mo_recurrent_store(j, MO_PART_ALL_H, MO_AT("step", "o0", "o1", "o2"), "0");
-        mo_gpu_printf(t, "    return;\n    }\n");
-    }
     mo_recurrent_time(j);
     if (gate) {
         mo_recurrent_gate(j);
@@ -273,8 +265,6 @@ static void ports_of(struct mo_recurrent_job *j) {
         bool out;
         const int *turn;
     } ports[] = {{MO_PART_BIAS, MO_RECURRENT_BIAS, false, NULL},
-                 {MO_PART_LENGTHS, MO_RECURRENT_LENGTHS, false, NULL},
-                 {MO_PART_PEEPHOLES, MO_RECURRENT_PEEPHOLES, false, NULL},
                  {MO_PART_INITIAL_H, MO_RECURRENT_INITIAL_H, false, state},
                  {MO_PART_INITIAL_C, MO_RECURRENT_INITIAL_C, false, state},
                  {MO_PART_ALL_H, MO_RECURRENT_Y, true, all},
@@ -290,6 +280,18 @@ static void ports_of(struct mo_recurrent_job *j) {
     }
 }
 
+/* With the functions that ONNX takes where none are given, for whole sequences, without clipping, peepholes
+ * or coupled gates: all else is left to cores. */
+static bool is_plain(struct mo_lower *l, const struct mo_recurrent *r) {
+    static const char *const functions[] = {"Sigmoid", "Tanh", "Tanh"};
+    const bool rnn = r->cell == MO_CELL_RNN;
+    bool plain = isinf(r->clip) && !r->input_forget && !mo_lower_has(l, MO_RECURRENT_LENGTHS) &&
+                 !mo_lower_has(l, MO_RECURRENT_PEEPHOLES);
+    for (int i = 0; i < r->acts * r->directions; i++)
+        plain = plain && !strcmp(r->act[i / r->acts][i % r->acts].name, functions[rnn ? 1 : i % r->acts]);
+    return plain;
+}
+
 void mo_lower_recurrent(struct mo_lower *l) {
     struct mo_value in[MO_RECURRENT_INPUTS];
     const struct mo_op_ctx ctx = mo_lower_ctx(l, in, MO_RECURRENT_INPUTS);
@@ -300,6 +302,8 @@ void mo_lower_recurrent(struct mo_lower *l) {
     if (!l->rc) l->rc = mo_recurrent_describe(&ctx, &j.r);
     for (int i = 0; i < MO_PARTS; i++)
         j.part[i].rank = -1;
+    if (!l->rc && !is_plain(l, &j.r))
+        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "this form of the operator is not supported on a GPU");
     if (l->rc) return;
     j.later = j.r.cell == MO_CELL_GRU && !j.r.before_reset;
     j.looped = j.r.gates * j.r.hidden * j.r.hidden * (int64_t)mo_dtype_bytes(l->storage) <= LOOPED_WEIGHTS &&

@@ -13,8 +13,6 @@ enum mo_part {
     MO_PART_INPUTS,    /* t, b, d, g: the inputs' products */
     MO_PART_WEIGHTS,   /* d, g, j */
     MO_PART_BIAS,      /* d, g (of the inputs' products, then of the states') */
-    MO_PART_LENGTHS,   /* b */
-    MO_PART_PEEPHOLES, /* d, j (three times) */
     MO_PART_INITIAL_H, /* d, b, j */
     MO_PART_INITIAL_C,
     MO_PART_STATE_H,
@@ -52,7 +50,6 @@ void mo_recurrent_store(struct mo_recurrent_job *j, enum mo_part part, const cha
 void mo_recurrent_cell(struct mo_recurrent_job *j);
 /* What a GRU's last gate sees of the state: `gated`. */
 void mo_recurrent_gate(struct mo_recurrent_job *j);
-/* n, the steps that count of sequence o1; when, the time of step `step` of them. */
-void mo_recurrent_length(struct mo_recurrent_job *j);
+/* when, the time of step `step`. */
 void mo_recurrent_time(struct mo_recurrent_job *j);
 #endif

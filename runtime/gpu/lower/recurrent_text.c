@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * recurrent_text.c - the text of recurrent cells: the equations of the ONNX operator pages over operands that
  * lie in memory, or in shared memory where the whole recurrence is one launch. */
-#include <math.h>
 #include <stdio.h>
-#include <string.h>
 #include "runtime/gpu/lower/recurrent_impl.h"
 
 static const bool writes[MO_PARTS] = {
@@ -68,63 +66,9 @@ static void sums_text(struct mo_recurrent_job *j, int gate) {
     mo_gpu_printf(t, ";\n");
 }
 
-static void act_call(struct mo_gpu_text *t, const struct mo_recurrent_act *act) {
-    static const char *const names[][2] = {
-        {"Affine", "affine"},
-        {"Relu", "relu"},
-        {"Tanh", "tanh"},
-        {"Sigmoid", "sigmoid"},
-        {"LeakyRelu", "leaky"},
-        {"ThresholdedRelu", "threshold"},
-        {"HardSigmoid", "hsigmoid"},
-        {"ScaledTanh", "scaled_tanh"},
-        {"Elu", "elu"},
-        {"Softsign", "softsign"},
-        {"Softplus", "softplus"},
-    };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(names[i][0], act->name)) mo_gpu_printf(t, "mo_%s(v, ", names[i][1]);
-    mo_gpu_literal(t, (float)act->a);
-    mo_gpu_printf(t, ", ");
-    mo_gpu_literal(t, (float)act->b);
-    mo_gpu_printf(t, ")");
-}
-
-/* "name = act(sum)", of the direction's function k. */
-static void act_text(struct mo_recurrent_job *j, const char *name, int k, const char *sum, bool clipped) {
-    struct mo_gpu_text *t = &j->e.body;
-    const struct mo_recurrent *r = &j->r;
-    mo_gpu_printf(t, "    float %s;\n    { const float v = ", name);
-    if (clipped && !isinf(r->clip)) {
-        mo_gpu_printf(t, "mo_clip(%s, ", sum);
-        mo_gpu_literal(t, (float)-r->clip);
-        mo_gpu_printf(t, ", ");
-        mo_gpu_literal(t, (float)r->clip);
-        mo_gpu_printf(t, ")");
-    } else {
-        mo_gpu_printf(t, "%s", sum);
-    }
-    mo_gpu_printf(t, "; %s = ", name);
-    if (r->directions > 1) {
-        mo_gpu_printf(t, "o0 ? ");
-        act_call(t, &r->act[1][k]);
-        mo_gpu_printf(t, " : ");
-    }
-    act_call(t, &r->act[0][k]);
-    mo_gpu_printf(t, "; }\n");
-}
-
-/* The sum of an LSTM's gate with what its peephole sees of the cell. */
-static void peep_text(struct mo_recurrent_job *j, const char *name, int gate, int peephole,
-                      const char *cell) {
-    struct mo_gpu_text *t = &j->e.body;
-    char at[40];
-    mo_gpu_printf(t, "    const float %s = x%d + p%d", name, gate, gate);
-    if (mo_recurrent_has(j, MO_PART_PEEPHOLES)) {
-        mo_gpu_printf(t, " + %s * ", cell);
-        mo_recurrent_value(j, MO_PART_PEEPHOLES, MO_AT("o0", column(&at, peephole * j->r.hidden)));
-    }
-    mo_gpu_printf(t, ";\n");
+static void act_text(struct mo_recurrent_job *j, const char *name, bool gate, const char *sum) {
+    mo_gpu_printf(&j->e.body, "    const float %s = mo_%s(%s, 0, 0);\n", name, gate ? "sigmoid" : "tanh",
+                  sum);
 }
 
 static void state_text(struct mo_recurrent_job *j, const char *name, enum mo_part part) {
@@ -138,27 +82,20 @@ static void state_text(struct mo_recurrent_job *j, const char *name, enum mo_par
 
 static void lstm_text(struct mo_recurrent_job *j) {
     state_text(j, "c", MO_PART_STATE_C);
-    peep_text(j, "si", 0, 0, "c");
-    act_text(j, "i", 0, "si", true);
-    if (j->r.input_forget) {
-        mo_gpu_printf(&j->e.body, "    const float f = 1 - i;\n");
-    } else {
-        peep_text(j, "sf", 2, 2, "c");
-        act_text(j, "f", 0, "sf", true);
-    }
-    act_text(j, "g", 1, "x3 + p3", true);
+    act_text(j, "i", true, "x0 + p0");
+    act_text(j, "o", true, "x1 + p1");
+    act_text(j, "f", true, "x2 + p2");
+    act_text(j, "g", false, "x3 + p3");
     mo_gpu_printf(&j->e.body, "    const float next_c = f * c + i * g;\n");
-    peep_text(j, "so", 1, 1, "next_c");
-    act_text(j, "o", 0, "so", true);
-    act_text(j, "seen", 2, "next_c", false);
+    act_text(j, "seen", false, "next_c");
     mo_gpu_printf(&j->e.body, "    const float next = o * seen;\n");
 }
 
 static void gru_text(struct mo_recurrent_job *j) {
     state_text(j, "h", MO_PART_STATE_H);
-    act_text(j, "z", 0, "x0 + p0", true);
-    if (!j->later) act_text(j, "reset", 0, "x1 + p1", true);
-    act_text(j, "g", 1, j->later ? "x2 + p2" : "x2 + reset * p2", true);
+    act_text(j, "z", true, "x0 + p0");
+    if (!j->later) act_text(j, "reset", true, "x1 + p1");
+    act_text(j, "g", false, j->later ? "x2 + p2" : "x2 + reset * p2");
     mo_gpu_printf(&j->e.body, "    const float next = (1 - z) * g + z * h;\n");
 }
 
@@ -171,33 +108,23 @@ void mo_recurrent_cell(struct mo_recurrent_job *j) {
     else if (j->r.cell == MO_CELL_GRU)
         gru_text(j);
     else
-        act_text(j, "next", 0, "x0 + p0", true);
+        act_text(j, "next", false, "x0 + p0");
 }
 
 /* What the GRU's last gate sees of the state: `gated`. */
 void mo_recurrent_gate(struct mo_recurrent_job *j) {
     sums_text(j, 1);
     state_text(j, "h", MO_PART_STATE_H);
-    act_text(j, "reset", 0, "x1 + p1", true);
+    act_text(j, "reset", true, "x1 + p1");
     mo_gpu_printf(&j->e.body, "    const float gated = reset * h;\n");
 }
 
-/* n: the steps that count of sequence o1. */
-void mo_recurrent_length(struct mo_recurrent_job *j) {
-    struct mo_gpu_text *t = &j->e.body;
-    const long long seq = (long long)j->r.seq;
-    if (!mo_recurrent_has(j, MO_PART_LENGTHS)) {
-        mo_gpu_printf(t, "    const int n = %lld;\n", seq);
-        return;
-    }
-    mo_gpu_printf(t, "    int n = (int)");
-    mo_recurrent_value(j, MO_PART_LENGTHS, MO_AT("o1"));
-    mo_gpu_printf(t, ";\n    n = n < 0 ? 0 : n > %lld ? %lld : n;\n", seq, seq);
-}
-
 void mo_recurrent_time(struct mo_recurrent_job *j) {
-    mo_gpu_printf(&j->e.body, "    const int when = %s;\n",
-                  j->r.directions > 1 ? "o0 ? n - 1 - step : step"
-                  : j->r.reverse      ? "n - 1 - step"
-                                      : "step");
+    const long long last = (long long)j->r.seq - 1;
+    if (j->r.directions > 1)
+        mo_gpu_printf(&j->e.body, "    const int when = o0 ? %lld - step : step;\n", last);
+    else if (j->r.reverse)
+        mo_gpu_printf(&j->e.body, "    const int when = %lld - step;\n", last);
+    else
+        mo_gpu_printf(&j->e.body, "    const int when = step;\n");
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * spatial.c - convolutions and pools that neither a library nor kernel_window.c takes: three spatial
- * dimensions, transposed, of 8-bit integers, with weights that are computed, pools of integers, with indices,
- * of powers.
+ * dimensions, transposed, with weights that are computed, pools of integers.
  *
  * One thread an output element, for any rank from 3 to 5; taps outside of the input are left out. */
 #include <stdio.h>
@@ -158,95 +157,33 @@ void mo_lower_conv_any(struct mo_lower *l) {
     end_conv(l, &c, &y, &e);
 }
 
-/* ConvInteger(x, w, x_zero, w_zero), QLinearConv(x, x_scale, x_zero, w, w_scale, w_zero, y_scale, y_zero,
- * bias). */
-void mo_lower_conv_quantized(struct mo_lower *l) {
-    const bool scaled = !strcmp(l->node->op_type, "QLinearConv");
-    const int wi = scaled ? 3 : 1;
-    struct conv c = {.bias = -1, .residual = -1};
-    struct mo_gpu_view x = mo_lower_in(l, 0), w = mo_lower_in(l, wi), y;
-    struct mo_quantized q;
-    struct mo_each e;
-    if (l->rc || !taps_of(l, w.d + 2, &c.taps) || !begin_conv(l, &x, &w, &c, &y, &e)) return;
-    mo_quantized_begin(l, &e, scaled, "0", "o1", &q);
-    conv_sum(&e, &c, "(unsigned)(int)(xv - za) * (unsigned)(int)(wv - zb)");
-    if (scaled && mo_lower_has(l, 8)) {
-        const struct mo_gpu_view bias = mo_lower_in(l, 8);
-        c.bias = mo_each_arg(&e, &bias, false);
-        mo_each_text(&e, "    s += (unsigned)(int)@%d(o1);\n", c.bias);
-    }
-    mo_quantized_end(l, &e, &q, &y);
-    end_conv(l, &c, &y, &e);
-}
-
 /* --- pools ---------------------------------------------------------------------------------------------- */
 
-enum kind { MAX, AVERAGE, POWER };
-
-/* "x of the plane": its place as MaxPool reports it. */
-static void index_text(struct mo_gpu_text *t, const struct taps *s, bool column_major, int64_t channels) {
-    const struct mo_window *w = &s->w;
-    const char *q[3];
-    for (int i = 0; i < 3; i++)
-        q[i] = i < s->first ? "0" : seen[i];
-    mo_gpu_printf(t, "((long long)o0 * %lld + o1) * %lld + ", (long long)channels,
-                  (long long)w->in[0] * w->in[1] * w->in[2]);
-    if (column_major)
-        mo_gpu_printf(t, "((long long)%s * %lld + %s) * %lld + %s", q[2], (long long)w->in[1], q[1],
-                      (long long)w->in[0], q[0]);
-    else
-        mo_gpu_printf(t, "((long long)%s * %lld + %s) * %lld + %s", q[0], (long long)w->in[1], q[1],
-                      (long long)w->in[2], q[2]);
-}
-
-static void pool_tap(struct mo_each *e, const struct taps *s, enum kind kind, int64_t p, bool column_major) {
-    struct mo_gpu_text *t = &e->body;
-    const struct coordinates at = spatial(s, "o0", "o1", seen);
-    mo_gpu_printf(t, "    seen++;\n");
-    for (int i = s->first; i < 3 && s->count_pads; i++)
-        mo_gpu_printf(t, "    if (q%d < 0 || q%d >= %lld) continue;\n", i, i, (long long)s->w.in[i]);
-    mo_each_declare(e, "v", 0, at.at);
-    if (kind == AVERAGE) mo_gpu_printf(t, "    r += v;\n");
-    if (kind == POWER && p == 2) mo_gpu_printf(t, "    r += v * v;\n");
-    if (kind == POWER && p == 1) mo_gpu_printf(t, "    r += fabsf(v);\n");
-    if (kind == POWER && p != 1 && p != 2) mo_gpu_printf(t, "    r += powf(fabsf(v), %lld);\n", (long long)p);
-    if (kind != MAX) return;
-    mo_gpu_printf(t, "    if (at < 0 || v > r || v != v) {\n        r = v;\n        at = ");
-    index_text(t, s, column_major, e->arg[0].d[1]);
-    mo_gpu_printf(t, ";\n    }\n");
-}
-
-static void pool_end(struct mo_gpu_text *t, enum kind kind, int64_t p) {
-    if (kind == AVERAGE) mo_gpu_printf(t, "    r /= seen ? seen : 1;\n");
-    if (kind == POWER && p == 2) mo_gpu_printf(t, "    r = sqrtf(r);\n");
-    if (kind == POWER && p != 1 && p != 2)
-        mo_gpu_printf(t, "    r = powf(r, 1 / (float)%lld);\n", (long long)p);
-}
-
 void mo_lower_pool_any(struct mo_lower *l) {
-    const char *type = l->node->op_type;
-    const enum kind kind = strstr(type, "Max") ? MAX : strstr(type, "Lp") ? POWER : AVERAGE;
-    const int64_t p = mo_attr_int(l->node, "p", 2);
-    const bool indices = l->node->n_out > 1 && l->node->out[1] >= 0;
-    struct taps s = {.count_pads = kind == AVERAGE && mo_attr_int(l->node, "count_include_pad", 0) != 0};
-    struct mo_gpu_view x = mo_lower_in(l, 0), y, at;
+    const bool most = strstr(l->node->op_type, "Max") != NULL;
+    struct taps s = {.count_pads = !most && mo_attr_int(l->node, "count_include_pad", 0) != 0};
+    struct mo_gpu_view x = mo_lower_in(l, 0), y;
     struct mo_each e;
+    if (l->node->n_out > 1 && l->node->out[1] >= 0)
+        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "places are not supported on a GPU");
     if (l->rc || !taps_of(l, NULL, &s)) return;
     y = mo_lower_out_like(l, 0, &x);
-    if (indices) at = mo_lower_out_like(l, 1, &x);
     if (l->rc) return;
     mo_each_init(l, &e, &y);
     mo_each_arg(&e, &x, false);
-    int out = mo_each_arg(&e, &y, true), places = indices ? mo_each_arg(&e, &at, true) : -1;
-    if (kind != MAX && integers_only(l, &e, 0)) return;
-    mo_gpu_printf(&e.body, "    %s r = 0;\n    long long at = -1;\n    int seen = 0;\n", mo_each_type(&e, 0));
-    mo_gpu_printf(&e.body, "    (void)at;\n    (void)seen;\n");
+    const int out = mo_each_arg(&e, &y, true);
+    if (!most && integers_only(l, &e, 0)) return;
+    mo_gpu_printf(&e.body, "    %s r = 0;\n    int seen = 0;\n", mo_each_type(&e, 0));
     open_taps(&e.body, &s);
-    pool_tap(&e, &s, kind, p, mo_attr_int(l->node, "storage_order", 0) == 1);
+    mo_gpu_printf(&e.body, "    seen++;\n");
+    for (int i = s.first; i < 3 && s.count_pads; i++)
+        mo_gpu_printf(&e.body, "    if (q%d < 0 || q%d >= %lld) continue;\n", i, i, (long long)s.w.in[i]);
+    const struct coordinates at = spatial(&s, "o0", "o1", seen);
+    mo_each_declare(&e, "v", 0, at.at);
+    mo_gpu_printf(&e.body, most ? "    if (seen == 1 || v > r || v != v) r = v;\n" : "    r += v;\n");
     close_taps(&e.body, &s);
-    pool_end(&e.body, kind, p);
+    if (!most) mo_gpu_printf(&e.body, "    r /= seen ? seen : 1;\n");
     mo_each_store(&e, out, mo_each_here, "r");
-    if (indices) mo_each_store(&e, places, mo_each_here, "at");
     e.flops = mo_gpu_count(&y) * s.w.k[0] * s.w.k[1] * s.w.k[2];
     mo_each_done(l, &e);
 }
