@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  * gather_topk.c - operators that read or write by index, and those that compare along an axis.
  *
- * A thread an element of the output (of the input for TopK, which scatters).  An index out of
- * range, an error on cores, is taken as the nearest that exists: a kernel cannot fail, and reads nothing
- * beyond its operands. */
+ * A thread an element of the output (of the input for TopK, which scatters).  An index out of range, an error
+ * on cores, is taken as the nearest that exists: a kernel cannot fail, and reads nothing beyond its operands.
+ */
 #include <stdio.h>
 #include <string.h>
 #include "runtime/gpu/lower/lower.h"
@@ -127,45 +127,6 @@ static void tuple_text(struct mo_each *e, int k, struct coordinates at, int64_t 
     }
 }
 
-static const char *const tuple[] = {"j0", "j1", "j2", "j3", "j4", "j5", "j6", "j7"};
-
-void mo_lower_gather_nd(struct mo_lower *l) {
-    struct coordinates from = with(0, "o0");
-    struct mo_each e;
-    if (!mo_each_open(l, &e, 2, -1)) return;
-    const struct mo_gpu_view *x = &e.arg[0], *index = &e.arg[1];
-    const int batch = (int)mo_attr_int(l->node, "batch_dims", 0), lead = index->rank - 1;
-    const int width = (int)index->d[lead];
-    for (int i = 0; i < width; i++)
-        from.at[batch + i] = tuple[i];
-    for (int i = batch + width; i < x->rank; i++)
-        from.at[i] = mo_each_here[lead + i - batch - width];
-    tuple_text(&e, 1, with(0, "o0"), width, x->d + batch);
-    mo_each_declare(&e, "v", 0, from.at);
-    mo_each_close(l, &e, "v");
-}
-
-void mo_lower_one_hot(struct mo_lower *l) {
-    struct mo_gpu_view index = mo_lower_in(l, 0), values = mo_lower_in(l, 2), y = {.rank = -1};
-    struct coordinates from = with(0, "o0");
-    struct mo_each e;
-    if (!l->rc) y = mo_lower_out(l, 0, NULL);
-    if (l->rc) return;
-    const int axis = mo_lower_axis(l, -1, y.rank);
-    for (int i = 0; i < index.rank; i++)
-        from.at[i] = mo_each_here[i < axis ? i : i + 1];
-    mo_each_init(l, &e, &y);
-    mo_each_arg(&e, &index, false);
-    mo_each_arg(&e, &values, false);
-    e.out = mo_each_arg(&e, &y, true);
-    mo_each_text(&e, "    long long j = (long long)");
-    mo_each_value(&e, 0, from.at);
-    mo_each_text(&e,
-                 ";\n    if (j < 0) j += %lld;\n    const int hit = j == o%d;\n    const $1 v = @1(hit);\n",
-                 (long long)y.d[axis], axis);
-    mo_each_close(l, &e, "v");
-}
-
 /* --- writing by index ----------------------------------------------------------------------------------- */
 
 /* r takes u as the node's `reduction` says. */
@@ -178,27 +139,8 @@ static const char *reduce_text(const struct mo_lower *l) {
                                  : "r = u";
 }
 
-/* An element looks for the updates along the axis that name it, in their order: no race, and the same answer
- * every time. */
-void mo_lower_scatter_elements(struct mo_lower *l) {
-    struct mo_each e;
-    if (!mo_each_open(l, &e, 3, 0)) return;
-    const struct mo_gpu_view *x = &e.arg[0], *index = &e.arg[1];
-    const int axis = mo_lower_axis(l, 0, x->rank);
-    mo_each_text(&e, "    $0 r = @0;\n    int inside = 1;\n");
-    for (int i = 0; i < x->rank; i++)
-        if (i != axis && index->d[i] < x->d[i])
-            mo_each_text(&e, "    if (o%d >= %lld) inside = 0;\n", i, (long long)index->d[i]);
-    mo_each_text(&e,
-                 "    for (int j = 0; inside && j < %lld; j++) {\n    long long to = @1{%d:j};\n"
-                 "    if (to < 0) to += %lld;\n    if (to != o%d) continue;\n"
-                 "    const $2 u = @2{%d:j};\n        %s;\n    }\n",
-                 (long long)index->d[axis], axis, (long long)x->d[axis], axis, axis, reduce_text(l));
-    e.flops = mo_gpu_count(x) * index->d[axis];
-    mo_each_close(l, &e, "r");
-}
-
-/* The same over all tuples; for large numbers of both it would take for ever. */
+/* An element looks for the updates that name it, in their order: no race, and the same answer every time. For
+ * large numbers of both it would take for ever. */
 void mo_lower_scatter_nd(struct mo_lower *l) {
     enum { MOST = 1 << 30 };
     struct mo_gpu_view x = mo_lower_in(l, 0), index = mo_lower_in(l, 1), update = mo_lower_in(l, 2),

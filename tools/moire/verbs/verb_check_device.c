@@ -264,15 +264,16 @@ static void print_ways(const json_t *list) {
     size_t i;
     json_t *row;
     json_array_foreach((json_t *)list, i, row) {
-        int gpu, batch, sms, cudnn, cublaslt, generated, fallen;
+        int gpu, batch, sms, cudnn, cublaslt, generated, fallen, cores;
         const char *kind;
-        if (json_unpack(row, "{s:i, s:i, s:i, s:s, s:i, s:i, s:i, s:i}", "gpu", &gpu, "batch", &batch, "sms",
-                        &sms, "kind", &kind, "cudnn", &cudnn, "cublaslt", &cublaslt, "generated", &generated,
-                        "fallen", &fallen) ||
-            !(cudnn || cublaslt || generated))
+        if (json_unpack(row, "{s:i, s:i, s:i, s:s, s:i, s:i, s:i, s:i, s:i}", "gpu", &gpu, "batch", &batch,
+                        "sms", &sms, "kind", &kind, "cudnn", &cudnn, "cublaslt", &cublaslt, "generated",
+                        &generated, "fallen", &fallen, "cores", &cores) ||
+            !(cudnn || cublaslt || generated || cores))
             continue;
         printf("    GPU %d, batch %d, %d SMs, %s: %d by cuDNN, %d by cuBLASLt, %d by generated kernels", gpu,
                batch, sms, kind, cudnn, cublaslt, generated);
+        if (cores) printf(", %d by cores, slowly", cores);
         if (fallen) printf(", %d of them for want of a library", fallen);
         printf("\n");
     }
