@@ -22,8 +22,8 @@ static const char about[] =
     "fp16, bf16).  Prints also the median latency of single queries, copies included; and, for each batch "
     "and\n"
     "number of SMs, how many convolutions, products of matrices and other operations run by cuDNN, by "
-    "cuBLASLt\n"
-    "and by generated kernels.\n";
+    "cuBLASLt,\n"
+    "by generated kernels and by cores.\n";
 
 static const char notes[] = "Exit code 5: outputs differ.\n"
                             "\n"
