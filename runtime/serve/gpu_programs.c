@@ -46,11 +46,28 @@ static const char *differs(const struct mo_gpu_program *one, const struct mo_gpu
     return one->n_segments == more->n_segments ? NULL : "its layers are others in larger batches";
 }
 
+/* A layer on a core is slow, so it is never silent; said here, for a plugin in a child has no log. */
+static void tell_cores(const struct mo_env *env, const char *path, const struct mo_gpu_program *p) {
+    int n = 0, first = 0;
+    for (int i = p->n_ops - 1; i >= 0; i--) {
+        if (p->ops[i].kind != MO_GPU_CORE) continue;
+        first = i;
+        n++;
+    }
+    if (n)
+        mo_log(
+            env, MOIRE_LOG_WARN,
+            "'%s' on GPUs: %d of its %d operations run on a core, to which their tensors go and come back, "
+            "the first is %.160s",
+            path, n, p->n_ops, p->ops[first].label);
+}
+
 int mo_gpu_programs_make(const struct mo_env *env, const struct mo_gpu_programs_request *r,
                          struct mo_gpu_programs *out, moire_error *err) {
     *out = (struct mo_gpu_programs){0};
     int code = lower(env, r, 1, NULL, &out->program[0], err);
     if (code) return code;
+    tell_cores(env, r->path, out->program[0]);
     out->n = out->batch[0] = 1;
     for (int batch = 2; batch <= r->max_batch && out->n < MO_ENGINE_BUCKETS; batch *= 2) {
         struct mo_gpu_program *p;

@@ -34,13 +34,6 @@ static const char *first_fallen(const struct mo_cuda_loaded *l, const struct mo_
     return l->program.ops[i].label;
 }
 
-static const char *first_on_cores(const struct mo_gpu_program *p) {
-    int i = 0;
-    while (p->ops[i].kind != MO_GPU_CORE)
-        i++;
-    return p->ops[i].label;
-}
-
 void mo_exec_tell(const struct mo_cuda_loaded *l, const struct mo_exec_choices *choices, bool anew,
                   int64_t choosing_ns, int64_t capturing_ns) {
     struct mo_gpu_ways w;
@@ -53,13 +46,6 @@ void mo_exec_tell(const struct mo_cuda_loaded *l, const struct mo_exec_choices *
             "for want of a library, the first is %.160s; there are %.200s",
             (int)l->program.batch, w.sms, w.fallen[MO_GPU_CONV], w.fallen[MO_GPU_GEMM],
             first_fallen(l, choices), mo_cuda_exec_libraries(l->exec));
-    const int on_cores = w.count[MO_GPU_CORE][MO_GPU_BY_CORE];
-    if (anew && on_cores)
-        mo_log(
-            l->exec->env, MOIRE_LOG_WARN,
-            "a program for batch %d on %d SMs: %d of its %d operations run on a core, to which their tensors "
-            "go and come back, the first is %.160s",
-            (int)l->program.batch, w.sms, on_cores, l->program.n_ops, first_on_cores(&l->program));
     if (choosing_ns + capturing_ns < 1000000) return;
     mo_log(
         l->exec->env, MOIRE_LOG_INFO,

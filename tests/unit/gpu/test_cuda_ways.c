@@ -26,13 +26,12 @@ struct bed {
     struct mo_gpu_program *program;
     struct exec_rig rig;
     struct mo_cuda_loaded *loaded;
-    int warnings, cores; /* of libraries; of layers on cores */
+    int warnings;
     char warning[600];
 };
 
 static void note(void *user, int level, const char *line) {
     struct bed *b = user;
-    b->cores += level == MOIRE_LOG_WARN && strstr(line, "1 of its ") && strstr(line, "run on a core");
     if (level > MOIRE_LOG_WARN || !strstr(line, "for want of a library")) return;
     b->warnings++;
     snprintf(b->warning, sizeof b->warning, "%s", line);
@@ -155,22 +154,15 @@ static void what_falls_back_is_a_warning(void **state) {
     assert_int_equal(nftw(folder, remove_one, 16, FTW_DEPTH | FTW_PHYS), 0);
 }
 
-/* One line for each number of SMs. */
-static void a_layer_on_a_core_is_a_warning(void **state) {
+static void a_layer_on_a_core_is_counted(void **state) {
     (void)state;
     struct bed b;
     struct mo_gpu_ways w;
     begin(&b, "labelled", &(struct exec_rig_options){0});
-    for (int k = 0; k < 4; k++)
-        prepare(&b, k < 2 ? 1 : 2, k < 2 ? 132 : 64);
-    assert_int_equal(b.cores, 2);
+    prepare(&b, 1, 132);
     assert_int_equal(mo_cuda_exec_ways(b.loaded, &w, 1), 1);
     assert_int_equal(w.count[MO_GPU_CORE][MO_GPU_BY_CORE], 1);
     assert_int_equal(w.fallen[MO_GPU_CORE], 0);
-    end(&b);
-    begin(&b, "resnet_like", &(struct exec_rig_options){0});
-    prepare(&b, 1, 132);
-    assert_int_equal(b.cores, 0);
     end(&b);
 }
 
@@ -233,7 +225,7 @@ static void scratch_memory_is_for_libraries(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_libraries_do_is_counted),
                                        cmocka_unit_test(what_falls_back_is_a_warning),
-                                       cmocka_unit_test(a_layer_on_a_core_is_a_warning),
+                                       cmocka_unit_test(a_layer_on_a_core_is_counted),
                                        cmocka_unit_test(a_library_that_refuses_is_a_warning),
                                        cmocka_unit_test(libraries_come_first_where_that_is_asked),
                                        cmocka_unit_test(scratch_memory_is_for_libraries)};
