@@ -88,7 +88,9 @@ enum mo_packing {
     MO_PACK_MATRIX_BYTES = 30, /* of a matrix unit, see matrix_shape.h; then sums [group][OC/16][16] int32 */
     MO_PACK_MATRIX_HALVES = 31,
     MO_PACK_GEMM16_FLOAT16 = 32, /* as MO_PACK_GEMM16, each number as float16 */
-    MO_PACK_COUNT = 43           /* 33 .. 42 are Winograd's */
+    /* 33 .. 42 are Winograd's */
+    MO_PACK_GROUPS16 = 43, /* [OC/16][IC of a group][KH][KW][16 oc]: groups of any width, not merged */
+    MO_PACK_COUNT = 44
 };
 
 /* The same of a layer in rounds: units of one round are independent, and every round needs all of the one
@@ -177,7 +179,7 @@ int mo_bind_generic(const struct mo_binder *binder, const struct mo_node *node, 
                     moire_error *err);
 
 /* Bumped whenever emitted code changes; part of the store's key. */
-#define MO_GENERATOR_VERSION 26
+#define MO_GENERATOR_VERSION 27
 
 /* What an emitted shared object exports as `const struct mo_variant mo_variant`. */
 struct mo_variant {

@@ -29,6 +29,15 @@ static void pack_conv(const struct mo_conv *c, float *out) {
     }
 }
 
+/* [OC/16][IC of a group][KH][KW][16 oc] */
+static void pack_groups(const struct mo_conv *c, float *out) {
+    const float *w = c->weights->data;
+    int64_t taps = c->kh * c->kw, cg = c->cg / c->merge, k = cg * taps;
+    for (int64_t o = 0; o < c->o; o++)
+        for (int64_t i = 0; i < k; i++)
+            out[(o / 16 * k + i) * 16 + o % 16] = w[o * k + i];
+}
+
 /* [OC/16][IC][KH][KW][16 oc] */
 static void pack_first(const struct mo_conv *c, float *out) {
     const float *w = c->weights->data;
@@ -151,6 +160,8 @@ static bool fits(enum mo_packing packing, const struct mo_conv *c) {
     switch (packing) {
     case MO_PACK_CONV16:
         return !c->depthwise;
+    case MO_PACK_GROUPS16:
+        return !c->depthwise && groups > 1;
     case MO_PACK_FIRST16:
         return groups == 1;
     case MO_PACK_DW16:
@@ -198,6 +209,7 @@ int64_t mo_filter_floats(enum mo_packing packing, const struct mo_conv *c) {
     if (!fits(packing, c)) return -1;
     if (mo_winograd_of(packing, &w)) return c->ocb * mo_winograd_floats(&w) * c->icb * 256;
     if (packing == MO_PACK_CONV16) return c->groups * c->ocb * c->icb * taps * 256;
+    if (packing == MO_PACK_GROUPS16) return blocks(c->o) * (c->cg / c->merge) * taps * 16;
     if (packing == MO_PACK_FIRST16) return blocks(c->o) * c->c * taps * 16;
     if (packing == MO_PACK_STRASSEN) return strassen_floats(c->c, c->o);
     if (packing == MO_PACK_MATRIX_HALVES) return halves_floats(c);
@@ -207,6 +219,7 @@ int64_t mo_filter_floats(enum mo_packing packing, const struct mo_conv *c) {
 void mo_pack_filter(enum mo_packing packing, const struct mo_conv *c, float *out) {
     struct mo_winograd m;
     if (packing == MO_PACK_CONV16) pack_conv(c, out);
+    if (packing == MO_PACK_GROUPS16) pack_groups(c, out);
     if (packing == MO_PACK_FIRST16) pack_first(c, out);
     if (packing == MO_PACK_DW16) pack_depthwise(c, out);
     if (packing == MO_PACK_MATRIX_HALVES) pack_halves_filter(c, out);

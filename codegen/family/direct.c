@@ -5,7 +5,7 @@
 static bool takes(const struct mo_problem *p) {
     bool pointwise = p->kh == 1 && p->kw == 1 && p->groups == 1;
     bool depthwise = p->groups > 1 && p->groups == p->c && p->groups == p->o;
-    return !pointwise && !depthwise && p->in_layout == MO_C16 && p->out_layout == MO_C16;
+    return !pointwise && !depthwise && !p->rest && p->in_layout == MO_C16 && p->out_layout == MO_C16;
 }
 
 static int points(const struct mo_problem *p, struct mo_point *out, int cap) {

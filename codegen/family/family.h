@@ -19,7 +19,9 @@ struct mo_problem {
         y_row; /* GEMM: elements from row to row, in and out (residual too): c and o unless sliced */
     int kh, kw, sh, sw, dh, dw; /* kernel, stride, dilation */
     int pt, pl, pb, pr;         /* pads */
-    int groups;
+    int groups;                 /* of whole blocks where they can be merged to such */
+    int own_groups;             /* as the model has them */
+    bool rest;                  /* the last of `groups` has fewer of those than the others */
     struct mo_fuse fuse; /* residual >= 0 means: there is one, in C16 layout; gated: 1x1, all of it in C16 */
     enum mo_layout in_layout, out_layout;
     bool exact;      /* of the graph: no point whose algorithm only approximates the sum of products */
@@ -42,7 +44,7 @@ struct mo_point {
 };
 
 struct mo_emit_family {
-    const char *name; /* "direct", "pointwise", "depthwise", "first", "gemm", "winograd", "strassen" */
+    const char *name;            /* "direct", "grouped", "pointwise", "depthwise", ... */
     const char *knobs[MO_KNOBS]; /* names, NULL past the last */
     bool (*takes)(const struct mo_problem *problem);
     /* Fills points in order of predicted cost, returns their number (0 = none legal). */

@@ -12,12 +12,14 @@ static void set_geometry(const struct mo_conv *c, struct mo_problem *p) {
     p->dw = (int)c->dw;
     p->pt = (int)c->pt, p->pl = (int)c->pl, p->pb = (int)c->pb, p->pr = (int)c->pr;
     p->groups = c->depthwise ? (int)c->c : (int)c->groups;
+    p->own_groups = c->depthwise ? (int)c->c : (int)(c->c / (c->cg / c->merge));
+    p->rest = c->rest;
     p->in_layout = c->x->layout, p->out_layout = c->y->layout;
 }
 
 static bool conv_problem(const struct mo_graph *graph, const struct mo_node *node, struct mo_problem *p) {
     struct mo_conv c;
-    if (!mo_conv_read(graph, node, &c) || c.rest) return false;
+    if (!mo_conv_read(graph, node, &c)) return false;
     set_geometry(&c, p);
     if (c.gate && (c.gate->layout != MO_C16 || p->in_layout != MO_C16)) return false;
     return p->out_layout == MO_C16 && (!c.residual || c.residual->layout == MO_C16);

@@ -65,6 +65,7 @@ static void describe_blocked(const struct mo_problem *p, struct mo_walk *w) {
     w->w_tap = w->kind == MO_WALK_BLOCKED ? 1024 / mo_walk_step(w) : 64;
     w->w_plane = taps * w->w_tap;
     w->w_block = w->planes * w->w_plane;
+    if (w->kind == MO_WALK_GROUPED) mo_walk_describe_groups(w);
 }
 
 /* [M][K] by [N/16][K][16] to [M][N], all plain. */
@@ -82,7 +83,8 @@ static void describe_gemm(const struct mo_problem *p, struct mo_walk *w) {
 }
 
 bool mo_walk_describe(const struct mo_problem *p, enum mo_walk_kind kind, struct mo_walk *w) {
-    static const enum mo_packing packings[] = {MO_PACK_CONV16, MO_PACK_FIRST16, MO_PACK_DW16, MO_PACK_GEMM16};
+    static const enum mo_packing packings[] = {MO_PACK_CONV16, MO_PACK_FIRST16, MO_PACK_DW16, MO_PACK_GEMM16,
+                                               MO_PACK_GROUPS16};
     memset(w, 0, sizeof *w);
     w->p = p;
     w->isa = mo_walk_isa(p, false);
@@ -102,7 +104,12 @@ bool mo_walk_describe(const struct mo_problem *p, enum mo_walk_kind kind, struct
            (!w->small || kind == MO_WALK_BLOCKED || kind == MO_WALK_GEMM);
 }
 
+bool mo_walk_own_planes(const struct mo_walk *w) {
+    return w->kind == MO_WALK_DEPTHWISE || w->kind == MO_WALK_GROUPED;
+}
+
 bool mo_walk_shares_taps(const struct mo_walk *w) {
+    if (w->kind == MO_WALK_GROUPED) return true;
     struct mo_mac tile = {.isa = w->isa, .blocks = w->blocks};
     tile.rows = (int)w->row.size + !!w->row.extra, tile.cols = (int)w->col.size + !!w->col.extra;
     return w->kind == MO_WALK_DEPTHWISE && mo_mac_row_fits(&tile, (int)w->col.taps, 0);
@@ -176,6 +183,7 @@ bool mo_walk_apply(struct mo_walk *w, const struct mo_point *point) {
     int64_t rows = w->row.size + !!w->row.extra, cols = w->col.size + !!w->col.extra;
     /* a vector of what pads hold takes a register, as does a pixel */
     if (!mo_mac_fits(w->isa, mo_walk_vectors(w, w->blocks) + w->fills, rows * cols)) return false;
+    if (w->kind == MO_WALK_GROUPED && !mo_walk_groups_fit(w, rows * cols)) return false;
     w->sets_group = (w->ocb + w->blocks - 1) / w->blocks;
     w->sets = w->groups * w->sets_group;
     if (w->row.n_classes * w->col.n_classes * (mo_walk_last_differs(w) ? 2 : 1) > MAX_FUNCTIONS) return false;

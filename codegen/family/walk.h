@@ -39,7 +39,7 @@ int64_t mo_axis_start(const struct mo_axis *axis, int64_t tile);
 int64_t mo_axis_work(const struct mo_axis *axis);
 
 enum { MO_PREFETCH_SET = 1 };
-enum mo_walk_kind { MO_WALK_BLOCKED, MO_WALK_FIRST, MO_WALK_DEPTHWISE, MO_WALK_GEMM };
+enum mo_walk_kind { MO_WALK_BLOCKED, MO_WALK_FIRST, MO_WALK_DEPTHWISE, MO_WALK_GEMM, MO_WALK_GROUPED };
 
 /* Knobs, common to the families. */
 enum {
@@ -68,6 +68,8 @@ struct mo_walk {
     int64_t planes;    /* input blocks (or channels) of a group */
     int64_t channels;  /* input channels of a group: the last block may have fewer than 16 */
     int64_t ocb, outs; /* output blocks of a group; channels of the last group's output (GEMM: N) */
+    int sources;       /* grouped: groups of which a vector of outputs has channels, at most */
+    bool spreads;      /* grouped: lanes of one vector of inputs are spread over each group's */
     /* bytes */
     int64_t x_pixel, x_row, x_plane, x_group;
     int64_t y_pixel, y_row, y_block;
@@ -107,6 +109,13 @@ int64_t mo_walk_block_bytes(const struct mo_walk *w);
 int64_t mo_walk_l3_bytes(const struct mo_walk *w);
 int64_t mo_walk_flops(const struct mo_walk *w); /* executed, padding skipped */
 void mo_walk_emit_tiles(FILE *out, const struct mo_walk *w);
+/* Grouped: the rest of the description, whether the registers suffice for a tile, and whether blocks with
+ * vectors of several groups have others beside them. */
+void mo_walk_describe_groups(struct mo_walk *w);
+bool mo_walk_groups_fit(const struct mo_walk *w, int64_t pixels);
+bool mo_walk_mixes_some(const struct mo_walk *w);
+/* Each set of output blocks reads planes of its own. */
+bool mo_walk_own_planes(const struct mo_walk *w);
 /* The last set of output blocks needs functions of its own: it is shorter, or its last block is partial. */
 bool mo_walk_last_differs(const struct mo_walk *w);
 /* Channels of the last output block that FMAs must cover; 0 = all: padding costs FMAs only by halves of a
@@ -124,7 +133,8 @@ int mo_walk_step(const struct mo_walk *w);
 int mo_walk_block(const struct mo_walk *w);
 /* The set of instructions for the layer, perhaps on halves of vectors; NULL: there is none. */
 const struct mo_emit_isa *mo_walk_isa(const struct mo_problem *p, bool halves);
-/* Depthwise: the weights of a filter row fit the registers beside the tile, and taps share loaded inputs. */
+/* Grouped, or depthwise and the weights of a filter row fit the registers beside the tile, and taps share
+ * loaded inputs. */
 bool mo_walk_shares_taps(const struct mo_walk *w);
 /* Of layers of 8-bit numbers (walk_small.c): what a file begins with; the end of a tile, from its sums to
  * bytes or floats, `lanes` of the last block; and in a unit, for its set of output blocks, what a tile's end
@@ -152,6 +162,6 @@ int mo_walk_emit_point(const struct mo_problem *p, enum mo_walk_kind kind, const
 /* Tries every combination of the candidate tiles, sorts by cost, keeps the best `cap`. */
 int mo_walk_points(const struct mo_problem *p, enum mo_walk_kind kind, struct mo_point *points, int cap);
 
-extern const struct mo_emit_family mo_emit_family_pointwise, mo_emit_family_direct, mo_emit_family_depthwise,
-    mo_emit_family_first, mo_emit_family_gemm;
+extern const struct mo_emit_family mo_emit_family_pointwise, mo_emit_family_direct, mo_emit_family_grouped,
+    mo_emit_family_depthwise, mo_emit_family_first, mo_emit_family_gemm;
 #endif

@@ -30,6 +30,7 @@ static double most(double a, double b) {
 /* Steps of a tap: channels of a group's input, or fours of them, padding of the last block skipped. */
 static int64_t depth(const struct mo_walk *w) {
     if (w->kind == MO_WALK_DEPTHWISE) return 1;
+    if (w->kind == MO_WALK_GROUPED) return w->channels;
     if (w->small) return (w->channels + 3) / 4;
     return w->kind == MO_WALK_FIRST ? w->planes : w->channels;
 }
@@ -40,9 +41,10 @@ static double step_cycles(const struct mo_walk *w, double blocks, int pixels) {
     if (!pixels) return 0;
     if (w->kind == MO_WALK_DEPTHWISE) loads = fma + vectors, ops = loads;
     if (mo_walk_shares_taps(w)) { /* a row of a tile and the columns beside it are loaded for all taps */
+        double mix = w->kind == MO_WALK_GROUPED ? w->sources : 1;
         double cols = (double)(w->col.size + !!w->col.extra), taps = (double)w->col.taps;
-        loads =
-            fma * (1 + (taps - 1) / cols / (double)w->col.stride) * (double)w->col.stride / taps + vectors;
+        loads = fma * mix * (1 + (taps - 1) / cols / (double)w->col.stride) * (double)w->col.stride / taps +
+                vectors;
         ops = fma + loads;
     }
     if (!w->isa->constraint) ops += fma; /* separate multiply and add */
@@ -89,7 +91,9 @@ static double compute_cycles(const struct mo_walk *w) {
 }
 
 static int64_t in_bytes(const struct mo_walk *w) {
-    int64_t planes = w->kind == MO_WALK_DEPTHWISE ? w->ocb : w->planes * w->groups;
+    int64_t planes = w->kind == MO_WALK_DEPTHWISE ? w->ocb
+                     : w->kind == MO_WALK_GROUPED ? (w->p->c + 15) / 16
+                                                  : w->planes * w->groups;
     if (w->kind == MO_WALK_GEMM) return w->row.in * w->channels * (w->small ? 1 : 4);
     return planes * w->row.in * w->x_row;
 }
@@ -105,7 +109,7 @@ static int64_t slice_bytes(const struct mo_walk *w) {
 
 int64_t mo_walk_l3_bytes(const struct mo_walk *w) {
     int64_t in = in_bytes(w), weights = w->groups * w->ocb * w->w_block;
-    bool pass = w->kind == MO_WALK_DEPTHWISE;
+    bool pass = mo_walk_own_planes(w);
     int64_t passes = slice_bytes(w) > L2_BYTES ? w->row.tiles * w->col.tiles : w->parts > 1 ? w->chunks : 1;
     if (w->sets_outer)
         return w->n * (in * (in > L2_BYTES && !pass ? w->sets_group : 1) + out_bytes(w)) + weights * passes;
@@ -119,7 +123,7 @@ int64_t mo_walk_block_bytes(const struct mo_walk *w) {
 }
 
 int64_t mo_walk_flops(const struct mo_walk *w) {
-    int64_t out = w->kind == MO_WALK_DEPTHWISE ? w->ocb * 16 : w->groups * w->ocb * 16;
+    int64_t out = mo_walk_own_planes(w) ? w->ocb * 16 : w->groups * w->ocb * 16;
     if (mo_walk_used(w)) out -= 8;
     return 2 * w->n * out * depth(w) * mo_walk_step(w) * mo_axis_work(&w->row) * mo_axis_work(&w->col);
 }
@@ -209,7 +213,7 @@ static double preference(const struct mo_walk *w, const struct mo_point *point) 
 
 /* The orders and prefetch distances worth trying for one tile and unit. */
 static void try_orders(struct mo_walk *w, struct mo_point *point, struct list *list) {
-    bool depthwise = w->kind == MO_WALK_DEPTHWISE;
+    bool depthwise = mo_walk_own_planes(w);
     int64_t weights = w->groups * w->ocb * w->w_block, in = in_bytes(w);
     int64_t slice = w->w_block * w->blocks;
     int distance = slice <= L2_BYTES / 3 ? MO_PREFETCH_SET : 2048;
@@ -284,7 +288,7 @@ static void try_tiles(const struct mo_problem *p, struct mo_walk *w, int blocks,
     for (int rows = 1; rows * vectors <= limit; rows++)
         for (int cols = 1; cols * rows * vectors <= limit; cols++) {
             struct mo_point point = {.knob = {blocks, rows, cols, 4}};
-            if (w->kind == MO_WALK_FIRST || w->kind == MO_WALK_DEPTHWISE) point.knob[MO_KNOB_UNROLL] = 1;
+            if (w->kind == MO_WALK_FIRST || mo_walk_own_planes(w)) point.knob[MO_KNOB_UNROLL] = 1;
             point.knob[MO_KNOB_HALVES] = halves;
             if (!mo_axis_balanced(w->row.out, rows) || !mo_axis_balanced(w->col.out, cols)) continue;
             try_tile(p, w->kind, &point, list);
@@ -301,7 +305,7 @@ static bool halves_pay(const struct mo_walk *w, int blocks) {
 }
 
 static void try_all(const struct mo_problem *p, struct mo_walk *w, struct list *list) {
-    int max_blocks = w->kind == MO_WALK_DEPTHWISE ? 1 : w->row.out * w->col.out < 4 ? 8 : 4;
+    int max_blocks = mo_walk_own_planes(w) ? 1 : w->row.out * w->col.out < 4 ? 8 : 4;
     for (int blocks = 1; blocks <= max_blocks && blocks <= w->ocb && list->cap > 0; blocks++) {
         try_tiles(p, w, blocks, false, list);
         if (halves_pay(w, blocks)) try_tiles(p, w, blocks, true, list);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * walk_emit.c - the tile functions of a walk: one for each row class, column class and set of output blocks.
  */
-#include "codegen/family/walk.h"
+#include "codegen/family/walk_groups.h"
 
 #include <string.h>
 
@@ -9,21 +9,14 @@ static long long ll(int64_t x) {
     return x;
 }
 
-/* A tile function: `blocks` output blocks, row class r, column class c. */
-struct tile {
-    const struct mo_walk *w;
-    struct mo_mac mac;
-    int r, c;
-    bool last; /* ends with the layer's last block, of which only some channels exist */
-};
-
-static struct tile tile_of(const struct mo_walk *w, bool last_set, int r, int c) {
+static struct mo_walk_tile tile_of(const struct mo_walk *w, bool last_set, int r, int c) {
     int rows = w->row.cls[r].size, cols = w->col.cls[c].size;
     int blocks = last_set && w->ocb % w->blocks ? (int)(w->ocb % w->blocks) : w->blocks;
     bool last = last_set || w->sets_group == 1;
-    struct tile t = {.w = w, .r = r, .c = c};
+    struct mo_walk_tile t = {.w = w, .r = r, .c = c};
     t.last = last && ((w->kind == MO_WALK_GEMM && w->outs % 16) || mo_walk_used(w));
     t.mac = (struct mo_mac){.isa = w->isa, .blocks = blocks, .vector_x = w->kind == MO_WALK_DEPTHWISE};
+    t.sources = last_set || !mo_walk_last_differs(w) ? w->sources : 1;
     t.mac.fold = w->isa->folds && (w->fold || blocks == 1);
     t.mac.used = last ? mo_walk_used(w) : 0;
     t.mac.ahead = !w->prefetch ? NULL : w->packed ? "ahead" : w->ahead;
@@ -35,27 +28,21 @@ static struct tile tile_of(const struct mo_walk *w, bool last_set, int r, int c)
     return t;
 }
 
-/* Pixels of the tile that filter tap (kh, kw) sees inside the image. */
-static uint64_t tap_mask(const struct tile *t, int64_t kh, int64_t kw) {
-    uint32_t rows = t->w->row.cls[t->r].valid[kh], cols = t->w->col.cls[t->c].valid[kw];
-    if (t->w->flat) return cols ? rows : 0;
-    uint64_t mask = 0;
-    for (int i = 0; i < t->mac.rows; i++)
-        if (rows >> i & 1) mask |= (uint64_t)cols << (i * t->mac.cols);
-    return mask;
+static void emit_name(FILE *out, const struct mo_walk_tile *t) {
+    fprintf(out, "NAMED(tile_b%d%s_r%d_c%d)", t->mac.blocks,
+            t->last          ? "_last"
+            : t->sources > 1 ? "_mixed"
+                             : "",
+            t->r, t->c);
 }
 
-static void emit_name(FILE *out, const struct tile *t) {
-    fprintf(out, "NAMED(tile_b%d%s_r%d_c%d)", t->mac.blocks, t->last ? "_last" : "", t->r, t->c);
-}
-
-static bool row_used(const struct tile *t, uint64_t mask, int row) {
+static bool row_used(const struct mo_walk_tile *t, uint64_t mask, int row) {
     return mask >> (row * t->mac.cols) & ((1ull << t->mac.cols) - 1);
 }
 
 /* x<row>, for the rows in `mask`, and q<block>: where tap (kh, kw) begins; kh and kw are text, maybe loop
  * variables. */
-static void emit_bases(FILE *out, const struct tile *t, int indent, const char *kh, const char *kw,
+static void emit_bases(FILE *out, const struct mo_walk_tile *t, int indent, const char *kh, const char *kw,
                        uint64_t mask) {
     const struct mo_walk *w = t->w;
     fprintf(out, "%*sconst char *x = xp + (%s * %lld + %s * %lld)", indent, "", kh,
@@ -71,7 +58,7 @@ static void emit_bases(FILE *out, const struct tile *t, int indent, const char *
 }
 
 /* The channels of one block: a loop over groups of `unroll` steps, then what is left. */
-static void emit_channels(FILE *out, const struct tile *t, int indent, uint64_t mask, int64_t steps) {
+static void emit_channels(FILE *out, const struct mo_walk_tile *t, int indent, uint64_t mask, int64_t steps) {
     int unroll = t->w->unroll;
     int64_t loops = steps / unroll;
     if (loops) {
@@ -88,11 +75,11 @@ static void emit_channels(FILE *out, const struct tile *t, int indent, uint64_t 
 }
 
 /* Depthwise: one filter row, whose taps share what they load. */
-static void emit_shared_taps(FILE *out, const struct tile *t, int indent, int64_t h) {
+static void emit_shared_taps(FILE *out, const struct mo_walk_tile *t, int indent, int64_t h) {
     const struct mo_walk *w = t->w;
     uint64_t mask[MO_AXIS_TAPS];
     for (int64_t k = 0; k < w->col.taps; k++)
-        mask[k] = tap_mask(t, h, k);
+        mask[k] = mo_walk_tap_mask(t, h, k);
     mo_mac_row(out, &t->mac, indent,
                &(struct mo_mac_taps){.n = (int)w->col.taps,
                                      .stride = (int)w->col.stride,
@@ -104,50 +91,50 @@ static void emit_shared_taps(FILE *out, const struct tile *t, int indent, int64_
 
 /* Taps of one filter row (or of a loop over like rows; `kh` is its text).  Blocked channels: one loop over
  * the taps that see the same pixels.  Else every tap is one step, all of them straight code. */
-static void emit_tap_row(FILE *out, const struct tile *t, int indent, int64_t h, const char *kh,
+static void emit_tap_row(FILE *out, const struct mo_walk_tile *t, int indent, int64_t h, const char *kh,
                          int64_t steps) {
     const struct mo_walk *w = t->w;
     if (w->kind == MO_WALK_FIRST || w->kind == MO_WALK_DEPTHWISE) {
         fprintf(out, "%*s{\n", indent, "");
         uint64_t any = 0;
         for (int64_t k = 0; k < w->col.taps; k++)
-            any |= tap_mask(t, h, k);
+            any |= mo_walk_tap_mask(t, h, k);
         emit_bases(out, t, indent + 4, kh, "0", any);
         bool shared = mo_walk_shares_taps(w);
         if (shared) emit_shared_taps(out, t, indent + 4, h);
         for (int64_t k = 0; k < w->col.taps && !shared; k++)
-            if (tap_mask(t, h, k))
+            if (mo_walk_tap_mask(t, h, k))
                 mo_mac_step(out, &t->mac, indent + 4, (long)(k * w->w_tap),
-                            (long)(k * w->col.dilation * w->x_pixel), tap_mask(t, h, k));
+                            (long)(k * w->col.dilation * w->x_pixel), mo_walk_tap_mask(t, h, k));
         fprintf(out, "%*s}\n", indent, "");
         return;
     }
     for (int64_t k = 0, end; k < w->col.taps; k = end) {
-        for (end = k + 1; end < w->col.taps && tap_mask(t, h, end) == tap_mask(t, h, k);)
+        for (end = k + 1; end < w->col.taps && mo_walk_tap_mask(t, h, end) == mo_walk_tap_mask(t, h, k);)
             end++;
-        if (!tap_mask(t, h, k) && !t->mac.fills) continue;
+        if (!mo_walk_tap_mask(t, h, k) && !t->mac.fills) continue;
         fprintf(out, "%*sfor (i64 kw = %lld; kw < %lld; kw++) {\n", indent, "", (long long)k, (long long)end);
-        emit_bases(out, t, indent + 4, kh, "kw", tap_mask(t, h, k));
-        emit_channels(out, t, indent + 4, tap_mask(t, h, k), steps);
+        emit_bases(out, t, indent + 4, kh, "kw", mo_walk_tap_mask(t, h, k));
+        emit_channels(out, t, indent + 4, mo_walk_tap_mask(t, h, k), steps);
         fprintf(out, "%*s}\n", indent, "");
     }
 }
 
-static bool same_rows(const struct tile *t, int64_t a, int64_t b) {
+static bool same_rows(const struct mo_walk_tile *t, int64_t a, int64_t b) {
     for (int64_t k = 0; k < t->w->col.taps; k++)
-        if (tap_mask(t, a, k) != tap_mask(t, b, k)) return false;
+        if (mo_walk_tap_mask(t, a, k) != mo_walk_tap_mask(t, b, k)) return false;
     return true;
 }
 
-static bool row_is_empty(const struct tile *t, int64_t h) {
+static bool row_is_empty(const struct mo_walk_tile *t, int64_t h) {
     if (t->mac.fills) return false;
     for (int64_t k = 0; k < t->w->col.taps; k++)
-        if (tap_mask(t, h, k)) return false;
+        if (mo_walk_tap_mask(t, h, k)) return false;
     return true;
 }
 
 /* All taps of the input blocks at xp, wp. */
-static void emit_taps(FILE *out, const struct tile *t, int indent, int64_t steps) {
+static void emit_taps(FILE *out, const struct mo_walk_tile *t, int indent, int64_t steps) {
     const struct mo_walk *w = t->w;
     char text[24];
     for (int64_t h = 0, end; h < w->row.taps; h = end) {
@@ -166,8 +153,12 @@ static void emit_taps(FILE *out, const struct tile *t, int indent, int64_t steps
     }
 }
 
-static void emit_planes(FILE *out, const struct tile *t) {
+static void emit_planes(FILE *out, const struct mo_walk_tile *t) {
     const struct mo_walk *w = t->w;
+    if (w->kind == MO_WALK_GROUPED) {
+        mo_walk_emit_groups(out, t);
+        return;
+    }
     bool by_16 = w->kind == MO_WALK_BLOCKED || w->packed;
     const int step = mo_walk_step(w);
     int64_t tail = by_16 ? (w->channels % 16 + step - 1) / step : 0, full = w->planes - (tail ? 1 : 0);
@@ -194,7 +185,7 @@ static bool clamp_act(enum mo_act act) {
 }
 
 /* Byte offset of accumulator (r, pixel) in the output. */
-static long y_offset(const struct tile *t, int r, int pixel) {
+static long y_offset(const struct mo_walk_tile *t, int r, int pixel) {
     const struct mo_walk *w = t->w;
     int vectors = w->isa->vectors, row = pixel / t->mac.cols, col = pixel % t->mac.cols;
     if (w->flat) row = col, col = 0;
@@ -204,20 +195,20 @@ static long y_offset(const struct tile *t, int r, int pixel) {
 
 /* Channels of accumulator vector r that the output has room for: all but in a last, partial block of plain
  * rows. */
-static int lanes_of(const struct tile *t, int r) {
+static int lanes_of(const struct mo_walk_tile *t, int r) {
     int lanes = t->w->isa->lanes, left = (int)(t->w->outs % 16) - r % t->w->isa->vectors * lanes;
     if (!t->last || t->w->kind != MO_WALK_GEMM || r / t->w->isa->vectors < t->mac.blocks - 1) return lanes;
     return left < 0 ? 0 : left < lanes ? left : lanes;
 }
 
-static void emit_load(FILE *out, const struct tile *t, int r, const char *pointer, long offset) {
+static void emit_load(FILE *out, const struct mo_walk_tile *t, int r, const char *pointer, long offset) {
     if (lanes_of(t, r) == t->w->isa->lanes)
         fprintf(out, "load(%s + %ld)", pointer, offset);
     else
         fprintf(out, "load_part(%s + %ld, %d)", pointer, offset, lanes_of(t, r));
 }
 
-static void emit_store(FILE *out, const struct tile *t, int r, int pixel) {
+static void emit_store(FILE *out, const struct mo_walk_tile *t, int r, int pixel) {
     if (lanes_of(t, r) == t->w->isa->lanes)
         fprintf(out, "        store(y + %ld, a%d_%d);\n", y_offset(t, r, pixel), r, pixel);
     else
@@ -227,7 +218,7 @@ static void emit_store(FILE *out, const struct tile *t, int r, int pixel) {
 
 enum { ADD_RESIDUAL, ACTIVATE, STORE, RESUME, OWN };
 
-static void emit_each(FILE *out, const struct tile *t, int what) {
+static void emit_each(FILE *out, const struct mo_walk_tile *t, int what) {
     for (int r = 0; r < mo_mac_vectors(&t->mac); r++)
         for (int i = 0; i < t->mac.rows * t->mac.cols; i++) {
             if (!lanes_of(t, r) && what != RESUME) continue;
@@ -249,7 +240,8 @@ static bool finishes_all(const struct mo_walk *w) {
 }
 
 /* The activation of vector r of `pixels` (text) stored pixels, `at` bytes behind y and `step` apart. */
-static void emit_stored(FILE *out, const struct tile *t, int r, long at, const char *pixels, long step) {
+static void emit_stored(FILE *out, const struct mo_walk_tile *t, int r, long at, const char *pixels,
+                        long step) {
     int lanes = lanes_of(t, r);
     if (!lanes) return;
     if (lanes == t->w->isa->lanes) {
@@ -267,14 +259,14 @@ static void emit_stored(FILE *out, const struct tile *t, int r, long at, const c
 }
 
 /* Channels of the tile's last block that the output has room for. */
-static int lanes_left(const struct tile *t) {
+static int lanes_left(const struct mo_walk_tile *t) {
     const int left = (int)(t->w->outs % 16);
     return t->last && t->w->kind == MO_WALK_GEMM && left ? left : 16;
 }
 
 /* Activation and residual, then the stores.  Cheap activations act on the accumulators; long ones on what is
  * stored. */
-static void emit_finish(FILE *out, const struct tile *t) {
+static void emit_finish(FILE *out, const struct mo_walk_tile *t) {
     const struct mo_fuse *f = &t->w->p->fuse;
     const struct mo_walk *w = t->w;
     char pixels[16];
@@ -296,7 +288,7 @@ static void emit_finish(FILE *out, const struct tile *t) {
 }
 
 /* Behind the loop over the tiles. */
-static void emit_finish_all(FILE *out, const struct tile *t) {
+static void emit_finish_all(FILE *out, const struct mo_walk_tile *t) {
     const struct mo_walk *w = t->w;
     char pixels[32];
     if (!finishes_all(w)) return;
@@ -309,7 +301,7 @@ static void emit_finish_all(FILE *out, const struct tile *t) {
 
 /* Accumulators start from the bias and an early residual; parts after the first from what the one before
  * left in the output. */
-static void emit_start(FILE *out, const struct tile *t) {
+static void emit_start(FILE *out, const struct mo_walk_tile *t) {
     const struct mo_fuse *f = &t->w->p->fuse;
     if (t->w->parts > 1) {
         fputs("        if (part) {\n", out);
@@ -326,7 +318,7 @@ static const char *end_of(const struct mo_walk *w) {
     return w->small ? "const struct end *a" : "const char *res";
 }
 
-static void emit_tile(FILE *out, const struct tile *t) {
+static void emit_tile(FILE *out, const struct mo_walk_tile *t) {
     const struct mo_walk *w = t->w;
     bool residual = w->p->fuse.residual >= 0;
     fprintf(out, "/* %d x %d pixels */\nstatic __attribute__((noinline)) void ", w->row.cls[t->r].size,
@@ -375,7 +367,7 @@ void mo_walk_emit_tiles(FILE *out, const struct mo_walk *w) {
     for (int k = 0; k < sets; k++)
         for (int r = 0; r < w->row.n_classes; r++)
             for (int c = 0; c < w->col.n_classes; c++) {
-                struct tile t = tile_of(w, k, r, c);
+                struct mo_walk_tile t = tile_of(w, k, r, c);
                 emit_tile(out, &t);
             }
     fprintf(out,
@@ -387,7 +379,7 @@ void mo_walk_emit_tiles(FILE *out, const struct mo_walk *w) {
         for (int r = 0; r < w->row.n_classes; r++) {
             fputc('{', out);
             for (int c = 0; c < w->col.n_classes; c++) {
-                struct tile t = tile_of(w, k, r, c);
+                struct mo_walk_tile t = tile_of(w, k, r, c);
                 emit_name(out, &t);
                 fputs(", ", out);
             }

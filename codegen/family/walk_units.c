@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  * walk_units.c - the rest of a walk's C: the tiles of a unit, the range of units, the descriptor. */
-#include "codegen/family/walk.h"
+#include "codegen/family/walk_groups.h"
 
 bool mo_walk_last_differs(const struct mo_walk *w) {
+    if (w->kind == MO_WALK_GROUPED) return mo_walk_mixes_some(w);
     bool part = mo_walk_used(w) || (w->kind == MO_WALK_GEMM && w->outs % 16);
     return w->ocb % w->blocks || (part && w->sets_group > 1);
 }
 
 int mo_walk_used(const struct mo_walk *w) {
     int used = (int)(w->outs % 16);
-    return !w->small && w->groups == 1 && w->kind != MO_WALK_DEPTHWISE && used > 0 && used <= 8 ? used : 0;
+    return !w->small && w->groups == 1 && !mo_walk_own_planes(w) && used > 0 && used <= 8 ? used : 0;
 }
 
 int mo_walk_vectors(const struct mo_walk *w, int64_t blocks) {
@@ -44,7 +45,9 @@ static void emit_set(FILE *out, const struct mo_walk *w, int indent) {
     fprintf(out, "%*sconst i64 group = set / %lld, first = group * %lld + set %% %lld * %d;\n", indent, "",
             per, (long long)w->ocb, per, w->blocks);
     fprintf(out, "%*stile_fn *const(*fn)[%d] = tiles[", indent, "", w->col.n_classes);
-    if (mo_walk_last_differs(w))
+    if (w->kind == MO_WALK_GROUPED)
+        fputs(mo_walk_last_differs(w) ? "mixed[first]];\n" : "0];\n", out);
+    else if (mo_walk_last_differs(w))
         fprintf(out, "set %% %lld == %lld];\n", per, per - 1);
     else
         fputs("0];\n", out);
@@ -107,7 +110,10 @@ static void emit_conv_unit(FILE *out, const struct mo_walk *w) {
             "            }\n}\n\n",
             (long long)w->row.stride, top, (long long)w->x_row, (long long)w->col.stride,
             (long long)w->col.pad, (long long)w->x_pixel, (long long)w->y_row, (long long)w->y_pixel, from,
-            res, w->parts > 1 ? "part" : "0");
+            res,
+            w->parts > 1                 ? "part"
+            : w->kind == MO_WALK_GROUPED ? "first"
+                                         : "0");
 }
 
 /* Copies the rows of one tile to the scratch as [K/16][row][16]: consecutive lines, where rows of the matrix
@@ -238,6 +244,7 @@ static void walk_head(FILE *out, const struct mo_walk *w, const char *name) {
 int mo_walk_emit(const struct mo_walk *w, const char *name, FILE *out, moire_error *err) {
     (w->small ? mo_walk_small_head : walk_head)(out, w, name);
     if (w->owns) mo_emit_own(out, w->isa);
+    if (w->kind == MO_WALK_GROUPED) mo_walk_emit_sources(out, w);
     mo_walk_emit_tiles(out, w);
     emit_runs(out, &w->row, "row");
     if (w->packed) {
