@@ -54,7 +54,7 @@ enum {
     MO_OP_MAKES = 16,
     MO_OP_BUNDLES =
         32,           /* takes sequences and optionals (runtime/ops/control/bundle.h); others never see one */
-    MO_OP_PARTS = 64, /* work that cores may share (runtime/ops/parts.h) */
+    MO_OP_PARTS = 64, /* work that cores may share (runtime/ops/op_parts.h) */
     MO_OP_BODIES = 8, /* has graphs in attributes: codegen/bodies.h infers its shapes */
 };
 

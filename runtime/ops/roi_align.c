@@ -2,7 +2,7 @@
  * roi_align.c - RoiAlign: x [N][C][H][W], rois [R][4], batch_indices [R]; regions are independent parts. */
 #include <math.h>
 #include <string.h>
-#include "runtime/ops/parts.h"
+#include "runtime/ops/op_parts.h"
 #include "runtime/ops/util.h"
 
 static int infer_roi(const struct mo_op_ctx *ctx) {

@@ -4,7 +4,7 @@
 #define MO_PLAN_INTERNAL_H
 #include "runtime/ops/control/body.h"
 #include "runtime/ops/op.h"
-#include "runtime/ops/parts.h"
+#include "runtime/ops/op_parts.h"
 #include "runtime/plan/cost.h"
 #include "runtime/plan/plan.h"
 

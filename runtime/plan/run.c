@@ -101,6 +101,7 @@ static int run_alone(struct mo_instance *instance, int k, void *scratch) {
 static bool is_joint(const struct mo_instance *instance, int k) {
     const struct mo_step *step = &instance->plan->steps[k];
     enum mo_packing packing = step->n_versions > 1 ? step->version[instance->pick[k]].packing : step->packing;
+    if (packing == MO_PACK_GROUPS16) return step->joint;
     return step->joint || step->node->fuse.gated || packing > MO_PACK_GEMM16; /* Winograd, Strassen */
 }
 

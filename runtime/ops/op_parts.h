@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * parts.h - operators whose work is independent parts, which a team may share: those with MO_OP_PARTS. */
+ * op_parts.h - operators whose work is independent parts, which a team may share: those with MO_OP_PARTS. */
 #ifndef MO_OP_PARTS_H
 #define MO_OP_PARTS_H
 #include "runtime/ops/op.h"

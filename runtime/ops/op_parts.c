@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * parts.c - operators whose work is independent parts; see parts.h. */
-#include "runtime/ops/parts.h"
+ * op_parts.c - operators whose work is independent parts; see op_parts.h. */
+#include "runtime/ops/op_parts.h"
 #include <string.h>
 
 extern const struct mo_op_parts mo_roi_align_parts;
