@@ -6,9 +6,9 @@ $(B)/gpu-isolation: $(B)/obj/tools/gpu/isolation/isolation.o $(filter-out $(MAIN
 
 # what the plugin assumes of driver and libraries, asked one by one
 CONTACT_OBJ := $(patsubst %.c,$(B)/obj/%.o,$(wildcard tools/gpu/contact/*.c))
-$(B)/gpu-contact: $(CONTACT_OBJ) $(CUDA_OBJ) $(CUDA_BASE)
+$(B)/gpu-contact: $(CONTACT_OBJ) $(CUDA_OBJ) $(CUDA_BASE) $(CUDA_CORE)
 	$(CC) $(LDFLAGS) -o $@ $^ -ljansson -ldl -lpthread -lm
-$(B)/bundle/gpu-contact: $(CONTACT_OBJ) $(CUDA_OBJ) $(CUDA_BASE)
+$(B)/bundle/gpu-contact: $(CONTACT_OBJ) $(CUDA_OBJ) $(CUDA_BASE) $(CUDA_CORE)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS) -o $@ $^ -Wl,-Bstatic -ljansson -Wl,-Bdynamic -ldl -lpthread -lm
 
