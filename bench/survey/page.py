@@ -33,11 +33,11 @@ def table(rows):
                ("answers", lambda r: r.get("answers", "")),
                ("built in, ms", lambda r: number(r.get("builtin_ms"), "{:.2f}")),
                ("compiled, ms", lambda r: number(r.get("compiled_ms"), "{:.2f}")),
-               ("best peer", lambda r: r.get("best_peer", "")),
+               ("peer", lambda r: r.get("best_peer", "")),
                ("its ms", lambda r: number(r.get(r.get("best_peer", "") + "_ms"), "{:.2f}")),
                ("built in", lambda r: number(r.get("builtin"), "{:.2f}")),
                ("compiled", lambda r: number(r.get("compiled"), "{:.2f}")),
-               ("floor, ms", lambda r: number(r.get("floor_ms"), "{:.2f}"))]
+               ("floor", lambda r: number(r.get("floor_ms"), "{:.2f}"))]
     columns = [c for c in columns if any(c[1](r) for r in rows)]
     print("| " + " | ".join(name for name, _ in columns) + " |\n" + "|---" * len(columns) + "|")
     for r in rows:
