@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "codegen/region_graph.h"
+#include "tests/unit/base/fault_sys.h"
 #include "tests/unit/codegen/ways_case.h"
 #include "tests/unit/control/region_pair.h"
 
@@ -93,4 +94,44 @@ void region_pair_same(struct region_pair *p, const struct region_query *q) {
     assert_int_equal(region_differences(p->is, p->should, p->plan->graph->n_outputs), 0);
     mo_instance_reset(p->is);
     mo_instance_reset(p->should);
+}
+
+/* --- without memory ------------------------------------------------------------------------------------- */
+
+struct sweep {
+    struct mo_env env;
+    region_ask_fn *ask;
+    int rows;
+};
+
+static int run_once(void *ctx) {
+    const struct sweep *sweep = ctx;
+    struct ob *b = region_products();
+    struct mo_plan *plan = NULL;
+    struct mo_instance *instance = NULL;
+    struct mo_graph *g = NULL;
+    moire_error err;
+    size_t n;
+    const uint8_t *bytes = ob_pack(b, &n);
+    const struct mo_plan_options options = {.isa = mo_isa_detect(), .shaped = mo_region_graph};
+    int rc = mo_frontend_parse(&sweep->env, bytes, n, NULL, NULL, &g, &err);
+    if (!rc) rc = mo_plan_build(g, &options, &plan, &err);
+    if (!rc) rc = mo_instance_create(plan, &instance, &err);
+    for (int i = 0; i < 2 && !rc; i++) {
+        const struct region_query q = region_query_of(sweep->rows + i, 0);
+        rc = sweep->ask(instance, plan, &q);
+        mo_instance_reset(instance);
+    }
+    mo_instance_destroy(instance);
+    mo_plan_destroy(plan);
+    ob_destroy(b);
+    return rc;
+}
+
+void region_sweep_memory(region_ask_fn *ask, int rows) {
+    struct fault_sys f;
+    struct sweep sweep = {mo_env_default(), ask, rows};
+    fault_sys_init(&f);
+    sweep.env.sys = &f.table;
+    assert_true(fault_sys_sweep(&f, run_once, &sweep, MOIRE_ENOMEM) > 0);
 }

@@ -17,6 +17,10 @@ struct mo_instance *region_instance_of(const struct mo_plan *plan);
 int region_set(struct mo_instance *instance, const struct mo_plan *plan, const struct region_query *q);
 /* One query on one core; the instance has the answer. */
 int region_answer(struct mo_instance *instance, const struct mo_plan *plan, const struct region_query *q);
+typedef int region_ask_fn(struct mo_instance *instance, const struct mo_plan *plan,
+                          const struct region_query *q);
+/* Two queries, of so many rows and one more, on region_products(), with every allocation failing in turn. */
+void region_sweep_memory(region_ask_fn *ask, int rows);
 /* How many of the outputs. */
 int region_differences(struct mo_instance *got, struct mo_instance *want, int outputs);
 

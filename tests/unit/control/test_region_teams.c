@@ -10,7 +10,6 @@
 #include <string.h>
 #include "codegen/region_graph.h"
 #include "tests/unit/base/claims_bed.h"
-#include "tests/unit/base/fault_sys.h"
 #include "tests/unit/codegen/ways_case.h"
 #include "tests/unit/control/region_pair.h"
 
@@ -151,37 +150,9 @@ static void half_a_region_leaks_nothing(void **state) {
     region_pair_end(&p, b);
 }
 
-static int run_once(void *ctx) {
-    const struct mo_env *env = ctx;
-    struct ob *b = region_products();
-    struct mo_plan *plan = NULL;
-    struct mo_instance *instance = NULL;
-    struct mo_graph *g = NULL;
-    moire_error err;
-    size_t n;
-    const uint8_t *bytes = ob_pack(b, &n);
-    const struct mo_plan_options options = {.isa = mo_isa_detect(), .shaped = mo_region_graph};
-    int rc = mo_frontend_parse(env, bytes, n, NULL, NULL, &g, &err);
-    if (!rc) rc = mo_plan_build(g, &options, &plan, &err);
-    if (!rc) rc = mo_instance_create(plan, &instance, &err);
-    for (int rows = 30; rows < 32 && !rc; rows++) {
-        const struct region_query q = region_query_of(rows, 0);
-        rc = play(instance, plan, &q);
-        mo_instance_reset(instance);
-    }
-    mo_instance_destroy(instance);
-    mo_plan_destroy(plan);
-    ob_destroy(b);
-    return rc;
-}
-
 static void runs_without_memory_leak_nothing(void **state) {
-    struct fault_sys f;
-    struct mo_env env = mo_env_default();
     (void)state;
-    fault_sys_init(&f);
-    env.sys = &f.table;
-    assert_true(fault_sys_sweep(&f, run_once, &env, MOIRE_ENOMEM) > 0);
+    region_sweep_memory(play, 30);
 }
 
 int main(void) {

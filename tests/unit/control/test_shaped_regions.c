@@ -12,7 +12,6 @@
 #include <string.h>
 #include "codegen/region_graph.h"
 #include "runtime/ops/op.h"
-#include "tests/unit/base/fault_sys.h"
 #include "tests/unit/codegen/ways_case.h"
 #include "tests/unit/control/region_pair.h"
 
@@ -182,37 +181,9 @@ static void several_ask_at_once(void **state) {
 
 /* --- without memory ------------------------------------------------------------------------------------- */
 
-static int run_once(void *ctx) {
-    const struct mo_env *env = ctx;
-    struct ob *b = region_products();
-    struct mo_plan *plan = NULL;
-    struct mo_instance *instance = NULL;
-    struct mo_graph *g = NULL;
-    moire_error err;
-    size_t n;
-    const uint8_t *bytes = ob_pack(b, &n);
-    const struct mo_plan_options options = {.isa = mo_isa_detect(), .shaped = mo_region_graph};
-    int rc = mo_frontend_parse(env, bytes, n, NULL, NULL, &g, &err);
-    if (!rc) rc = mo_plan_build(g, &options, &plan, &err);
-    if (!rc) rc = mo_instance_create(plan, &instance, &err);
-    for (int rows = 3; rows < 5 && !rc; rows++) {
-        const struct region_query q = region_query_of(rows, 0);
-        rc = region_answer(instance, plan, &q);
-        mo_instance_reset(instance);
-    }
-    mo_instance_destroy(instance);
-    mo_plan_destroy(plan);
-    ob_destroy(b);
-    return rc;
-}
-
 static void runs_without_memory_leak_nothing(void **state) {
-    struct fault_sys f;
-    struct mo_env env = mo_env_default();
     (void)state;
-    fault_sys_init(&f);
-    env.sys = &f.table;
-    assert_true(fault_sys_sweep(&f, run_once, &env, MOIRE_ENOMEM) > 0);
+    region_sweep_memory(region_answer, 3);
 }
 
 static int no_graph(const struct mo_graph *body, const struct mo_value *in, struct mo_weights *weights,
