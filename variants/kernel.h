@@ -70,7 +70,8 @@ enum mo_packing {
     MO_PACK_FIRST16 = 2,  /* [OC/16][IC][KH][KW][16 oc]: conv that reads a plain NCHW input */
     MO_PACK_DW16 = 3,     /* [C/16][KH][KW][16]: depthwise */
     MO_PACK_GEMM16 = 4,   /* [N/16][K][16 n]: right operand of MatMul/Gemm */
-    MO_PACK_STRASSEN = 7, /* [N/32][7][K/2][16 n]: 1x1 filters and right operands, see strassen_terms.h */
+    /* [N/32/B][7][K/2][B * 16 n], B = 1, 2 or 4: 1x1 filters and right operands, see strassen_terms.h */
+    MO_PACK_STRASSEN = 7,
     MO_PACK_DOT16 =
         22, /* [group][OC/16][IC/16][KH][KW][4][16 oc][4 ic] int8, then sums [group][OC/16][16] int32 */
     MO_PACK_NARROW16 =
@@ -90,7 +91,9 @@ enum mo_packing {
     MO_PACK_GEMM16_FLOAT16 = 32, /* as MO_PACK_GEMM16, each number as float16 */
     /* 33 .. 42 are Winograd's */
     MO_PACK_GROUPS16 = 43, /* [OC/16][IC of a group][KH][KW][16 oc]: groups of any width, not merged */
-    MO_PACK_COUNT = 44
+    MO_PACK_STRASSEN2 = 44,
+    MO_PACK_STRASSEN4 = 45,
+    MO_PACK_COUNT = 46
 };
 
 /* The same of a layer in rounds: units of one round are independent, and every round needs all of the one
@@ -179,7 +182,7 @@ int mo_bind_generic(const struct mo_binder *binder, const struct mo_node *node, 
                     moire_error *err);
 
 /* Bumped whenever emitted code changes; part of the store's key. */
-#define MO_GENERATOR_VERSION 27
+#define MO_GENERATOR_VERSION 28
 
 /* What an emitted shared object exports as `const struct mo_variant mo_variant`. */
 struct mo_variant {

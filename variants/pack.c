@@ -124,12 +124,14 @@ struct right {
     float scale;
 };
 
-/* [N/32][7][K/2][16 n] of blocks of 16: combinations of the four quarters; what they lack to equal halves
- * counts as zeros */
-static void pack_strassen(const struct right *b, float *out) {
+/* [N/32/panel][7][K/2][panel * 16 n] of blocks of 16: combinations of the four quarters; what they lack to
+ * equal halves counts as zeros.  The last panel has the blocks that are left. */
+static void pack_strassen(const struct right *b, int panel, float *out) {
     int64_t kh = mo_strassen_half(blocks(b->k)) * 16, nh = mo_strassen_half(blocks(b->n)) * 16;
     for (int64_t i = 0; i < nh * kh; i++) {
         int64_t n = i / 16 / kh * 16 + i % 16, k = i / 16 % kh;
+        int64_t first = n / (16 * panel) * (16 * panel), width = nh - first;
+        if (width > 16 * panel) width = 16 * panel;
         double quarter[4];
         for (int q = 0; q < 4; q++) {
             int64_t row = k + q / 2 * kh, column = n + q % 2 * nh;
@@ -140,7 +142,7 @@ static void pack_strassen(const struct right *b, float *out) {
             double sum = 0;
             for (int q = 0; q < 4; q++)
                 sum += mo_strassen_table.right[p][q] * quarter[q];
-            out[((n / 16 * MO_STRASSEN + p) * kh + k) * 16 + n % 16] = (float)sum;
+            out[MO_STRASSEN * first * kh + (p * kh + k) * width + n - first] = (float)sum;
         }
     }
 }
@@ -169,6 +171,8 @@ static bool fits(enum mo_packing packing, const struct mo_conv *c) {
     case MO_PACK_MATRIX_HALVES:
         return !c->depthwise;
     case MO_PACK_STRASSEN:
+    case MO_PACK_STRASSEN2:
+    case MO_PACK_STRASSEN4:
         return groups == 1 && c->kh == 1 && c->kw == 1 && c->c % 16 == 0;
     default:
         return false;
@@ -211,7 +215,7 @@ int64_t mo_filter_floats(enum mo_packing packing, const struct mo_conv *c) {
     if (packing == MO_PACK_CONV16) return c->groups * c->ocb * c->icb * taps * 256;
     if (packing == MO_PACK_GROUPS16) return blocks(c->o) * (c->cg / c->merge) * taps * 16;
     if (packing == MO_PACK_FIRST16) return blocks(c->o) * c->c * taps * 16;
-    if (packing == MO_PACK_STRASSEN) return strassen_floats(c->c, c->o);
+    if (mo_strassen_panel(packing)) return strassen_floats(c->c, c->o);
     if (packing == MO_PACK_MATRIX_HALVES) return halves_floats(c);
     return blocks(c->o) * taps * 16;
 }
@@ -223,8 +227,9 @@ void mo_pack_filter(enum mo_packing packing, const struct mo_conv *c, float *out
     if (packing == MO_PACK_FIRST16) pack_first(c, out);
     if (packing == MO_PACK_DW16) pack_depthwise(c, out);
     if (packing == MO_PACK_MATRIX_HALVES) pack_halves_filter(c, out);
-    if (packing == MO_PACK_STRASSEN)
-        pack_strassen(&(struct right){c->weights->data, c->c, c->o, 1, c->c, 1}, out);
+    if (mo_strassen_panel(packing))
+        pack_strassen(&(struct right){c->weights->data, c->c, c->o, 1, c->c, 1}, mo_strassen_panel(packing),
+                      out);
     if (mo_winograd_of(packing, &m)) (m.line ? pack_lines : m.half ? pack_half : pack_winograd)(c, &m, out);
 }
 
@@ -286,7 +291,7 @@ int64_t mo_pack_bytes(enum mo_packing packing, const struct mo_graph *graph, con
         floats = mo_filter_floats(packing, &c);
     else if (gemm_read(graph, node, &g) && packing == MO_PACK_GEMM16)
         floats = blocks(g.n) * g.k * 16;
-    else if (gemm_read(graph, node, &g) && packing == MO_PACK_STRASSEN && g.k % 16 == 0)
+    else if (gemm_read(graph, node, &g) && mo_strassen_panel(packing) && g.k % 16 == 0)
         floats = strassen_floats(g.k, g.n);
     else if (gemm_read(graph, node, &g) && packing == MO_PACK_MATRIX_HALVES) {
         mo_matrix_product(g.k, g.n, &c);
@@ -311,8 +316,9 @@ int mo_pack_weights(enum mo_packing packing, const struct mo_graph *graph, const
         b = pack_bias(region, g.n, blocks(g.n) * 16, g.c, g.beta);
         bool fill = b && !filled;
         if (fill && packing == MO_PACK_GEMM16) pack_gemm(&g, w);
-        if (fill && packing == MO_PACK_STRASSEN)
-            pack_strassen(&(struct right){g.b->data, g.k, g.n, g.k_stride, g.n_stride, g.alpha}, w);
+        if (fill && mo_strassen_panel(packing))
+            pack_strassen(&(struct right){g.b->data, g.k, g.n, g.k_stride, g.n_stride, g.alpha},
+                          mo_strassen_panel(packing), w);
         if (fill && packing == MO_PACK_MATRIX_HALVES)
             pack_halves_right(&(struct right){g.b->data, g.k, g.n, g.k_stride, g.n_stride, g.alpha}, w);
     } else {

@@ -10,6 +10,7 @@
 #ifndef MO_STRASSEN_H
 #define MO_STRASSEN_H
 #include <stdint.h>
+#include "variants/kernel.h"
 
 enum { MO_STRASSEN = 7 }; /* products */
 
@@ -21,5 +22,13 @@ extern const struct mo_strassen_table mo_strassen_table;
 /* Blocks of 16 channels in the first half of `blocks`; the second may have one fewer. */
 static inline int64_t mo_strassen_half(int64_t blocks) {
     return (blocks + 1) / 2;
+}
+
+/* Blocks of output channels side by side in a panel of packed weights; 0: another packing. */
+static inline int mo_strassen_panel(int packing) {
+    return packing == MO_PACK_STRASSEN    ? 1
+           : packing == MO_PACK_STRASSEN2 ? 2
+           : packing == MO_PACK_STRASSEN4 ? 4
+                                          : 0;
 }
 #endif

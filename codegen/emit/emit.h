@@ -82,6 +82,7 @@ struct mo_mac {
     int rows, cols;    /* pixels */
     long px;           /* bytes from a pixel to the next in its row; 0 = run-time variable `px` */
     const char *ahead; /* text: bytes ahead at which weights are prefetched; NULL = not */
+    bool panel; /* weights of a channel lie side by side, those of all blocks at q0 */
     bool ahead_far; /* they are prefetched to the second cache only: the first has no room until they are used
                      */
     bool fold;      /* pixels are broadcast by the FMA itself; needs isa->folds */
@@ -102,7 +103,7 @@ void mo_mac_start(FILE *out, const struct mo_mac *m, int indent, const char *bia
 /* All accumulators start from zero. */
 void mo_mac_zero(FILE *out, const struct mo_mac *m, int indent);
 /* Beginning and end of a function that has x0, q0 and m: the variables, with the weights of block b at q0 + b
- * x `apart`, accumulators at zero; then these to m, 64 bytes a pixel, blocks `apart`. */
+ * x `apart` (without `panel`), accumulators at zero; then these to m, 64 bytes a pixel, blocks `apart`. */
 void mo_mac_open_product(FILE *out, const struct mo_mac *m, int64_t apart);
 void mo_mac_close_product(FILE *out, const struct mo_mac *m, int64_t apart);
 /* "if (a->pack) {": bytes of every accumulator of a set of bytes, four of them a time, and "} else {".  `a`

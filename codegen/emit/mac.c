@@ -52,7 +52,7 @@ void mo_mac_open_product(FILE *out, const struct mo_mac *m, int64_t apart) {
     fputs(";\n", out);
     mo_mac_declare(out, m, 4);
     fputs("    (void)x_;\n", out);
-    for (int b = 1; b < m->blocks; b++)
+    for (int b = 1; b < m->blocks && !m->panel; b++)
         fprintf(out, "    const char *q%d = q0 + %" PRId64 ";\n", b, b * apart);
     mo_mac_zero(out, m, 4);
 }
@@ -140,6 +140,11 @@ static void step_vector(FILE *out, const struct mo_mac *m, int indent, long xoff
 static void load_weights(FILE *out, const struct mo_mac *m, int indent, long woff) {
     for (int r = 0; r < mo_mac_active(m); r++) {
         int block = r / m->isa->vectors, part = r % m->isa->vectors;
+        if (m->panel) {
+            fprintf(out, "%*sw%d = load(q0 + %ld);\n", indent, "", r,
+                    woff * m->blocks + r * m->isa->lanes * 4L);
+            continue;
+        }
         fprintf(out, "%*sw%d = load(q%d + %ld);", indent, "", r, block, woff + part * m->isa->lanes * 4);
         if (m->ahead && !part)
             fprintf(out, " __builtin_prefetch(q%d + %ld + %s, 0, %d);", block, woff, m->ahead,

@@ -7,6 +7,7 @@
 #include "runtime/base/numbers.h"
 
 enum { L1_BYTES = 32 << 10, L2_BYTES = 768 << 10, MAX_SCRATCH = 64 << 20 };
+enum { WHOLE_V = 8 << 20 }; /* most of V where an image is one chunk: L3 gives it back in time */
 enum { LEAST_CHANNELS = 128, LEAST_OUTPUTS = 64, LEAST_PIXELS = 16, PART_UNITS = 16, MAX_TILES = 12 };
 static const double l2_rate = 40, l3_rate = 14, ghz = 4.2; /* bytes a cycle; as in walk_cost.c */
 
@@ -48,6 +49,13 @@ void mo_strassen_cuts(const struct mo_strassen *s, int *least, int *most_pairs) 
     }
 }
 
+static enum mo_packing packing_of(int blocks) {
+    static const enum mo_packing packings[] = {MO_PACK_STRASSEN, MO_PACK_STRASSEN2, MO_PACK_STRASSEN4};
+    for (int i = 0; i < 3; i++)
+        if (mo_strassen_panel(packings[i]) == blocks) return packings[i];
+    return MO_PACK_NONE;
+}
+
 static void describe_layer(const struct mo_problem *p, struct mo_strassen *s) {
     *s = (struct mo_strassen){.p = p, .isa = mo_emit_isa(p->isa), .rows = is_rows(p)};
     s->pixels = p->oh * p->ow;
@@ -64,9 +72,11 @@ bool mo_strassen_describe(const struct mo_problem *p, const struct mo_point *poi
     s->blocks = knob[MO_STRASSEN_KNOB_BLOCKS];
     s->parts = knob[MO_STRASSEN_KNOB_PARTS];
     s->sets = knob[MO_STRASSEN_KNOB_SETS];
-    s->ahead = knob[MO_STRASSEN_KNOB_PREFETCH];
+    s->prefetch = knob[MO_STRASSEN_KNOB_PREFETCH];
+    s->packing = packing_of(s->blocks);
     int tiles = knob[MO_STRASSEN_KNOB_TILES];
-    if (s->blocks < 1 || s->blocks > s->nb || s->parts < 1 || s->parts > s->kb || s->sets < 1 || tiles < 1)
+    if (s->packing == MO_PACK_NONE || s->blocks > s->nb || s->parts < 1 || s->parts > s->kb || s->sets < 1 ||
+        tiles < 1)
         return false;
     /* a residual added last may share its memory with the output, where the sums of the parts rest */
     if (s->parts > 1 && p->fuse.residual >= 0 && p->fuse.residual_last) return false;
@@ -77,6 +87,7 @@ bool mo_strassen_describe(const struct mo_problem *p, const struct mo_point *poi
     if (s->chunks > s->pairs) return false;
     s->size = s->pairs / s->chunks, s->extra = s->pairs % s->chunks;
     s->groups = mo_ceil_div(s->nb, s->blocks * s->sets);
+    s->share = mo_ceil_div(4 * s->blocks, mo_ceil_div(s->size, s->cut)) * 64;
     int64_t largest = s->size + (s->extra > 0), depth = mo_ceil_div(s->kb, s->parts);
     s->v_plane = (largest * depth | 1) * 64;
     s->m_plane = (largest | 1) * 64;
@@ -108,7 +119,7 @@ static double product_cycles(const struct mo_strassen *s, int64_t size) {
     for (int64_t j = 0; j < cuts; j++) {
         const int64_t tile = size / cuts + (j < size % cuts);
         double pairs = (double)tile, fma = vectors * pairs;
-        double step = most(fma / 2, (vectors * (s->ahead ? 2 : 1) + pairs) / 2 * 1.03);
+        double step = most(fma / 2, (vectors + pairs + (double)s->share / 256) / 2 * 1.03);
         if (!s->isa->constraint) step += fma / 2;
         double slice = (double)(s->kb * 1024 * s->blocks), one = most(step, 4) * (double)s->kb * 16;
         if (slice > L1_BYTES) one = most(one, slice / l2_rate);
@@ -132,7 +143,7 @@ static double out_cycles(const struct mo_strassen *s) {
 
 /* Nanoseconds of work and of memory traffic that mostly hides behind it, or the other way round. */
 static double together(const struct mo_strassen *s, double cycles, double bytes) {
-    double memory = bytes / l3_rate * (s->ahead ? 1 : 1.2);
+    double memory = bytes / l3_rate * (s->prefetch ? 1 : 1.2);
     return (most(cycles, memory) + 0.2 * (cycles < memory ? cycles : memory)) / ghz;
 }
 
@@ -195,38 +206,48 @@ static void predict(const struct mo_strassen *s, struct mo_point *point) {
     point->cost_ns = mo_strassen_cost(s) * (imbalance(s, 2) + imbalance(s, 4)) / 2;
     point->part_ns = mo_strassen_part(s, s->p->cores);
     point->units = s->p->n * s->chunks * s->groups;
-    point->packing = MO_PACK_STRASSEN;
+    point->packing = s->packing;
 }
 
-/* If none of the n points listed has a unit of work for every core, appends one that has: the best of those
- * with smaller chunks, from just enough of them to four times as many. */
-static int add_wide(const struct mo_problem *p, struct mo_point *out, int n, int cap) {
-    struct mo_point best = {.part_ns = 0};
+/* If none of the n points listed that share a packing has a unit of work for every core, appends one that
+ * has: the best of those with smaller chunks, from just enough of them to four times as many. */
+static int add_wide(const struct mo_problem *p, int blocks, struct mo_point *out, int n, int cap) {
+    struct mo_point best = {.part_ns = 0}, point = {.knob = {blocks, 1, 1, 1, 1, 1}};
     struct mo_strassen s;
-    if (n >= cap || !mo_wide_lacks(out, n, MO_PACK_STRASSEN, p->cores)) return n;
-    for (int blocks = 1; blocks <= 4; blocks++) {
-        struct mo_point point = {.knob = {blocks, 1, 1, 1, 2048, 1}};
-        if (!mo_strassen_describe(p, &point, &s)) continue;
-        int64_t least = mo_ceil_div(p->cores, p->n * s.groups);
-        for (int64_t chunks = least; chunks <= 4 * least && chunks <= s.pairs; chunks++) {
-            point.knob[MO_STRASSEN_KNOB_CHUNKS] = (int)chunks;
-            if (!fit_parts(p, MO_STRASSEN_V_BYTES, &point, &s)) continue;
-            predict(&s, &point);
-            mo_wide_take(&best, &point);
-        }
+    if (n >= cap || !mo_wide_lacks(out, n, packing_of(blocks), p->cores)) return n;
+    if (!mo_strassen_describe(p, &point, &s)) return n;
+    int64_t least = mo_ceil_div(p->cores, p->n * s.groups);
+    for (int64_t chunks = least; chunks <= 4 * least && chunks <= s.pairs; chunks++) {
+        point.knob[MO_STRASSEN_KNOB_CHUNKS] = (int)chunks;
+        if (!fit_parts(p, MO_STRASSEN_V_BYTES, &point, &s)) continue;
+        predict(&s, &point);
+        mo_wide_take(&best, &point);
     }
     if (best.wide) out[n++] = best;
     return n;
 }
 
+/* The image as one chunk, so that weights are read once: V may leave the private cache. */
+static int add_whole(const struct mo_problem *p, int blocks, struct mo_point *out, int n, int cap) {
+    struct mo_point point = {.knob = {blocks, 1, 1, 1, 1, 1}};
+    struct mo_strassen s;
+    if (!mo_strassen_describe(p, &point, &s) || MO_STRASSEN * s.v_plane > WHOLE_V) return n;
+    point.knob[MO_STRASSEN_KNOB_TILES] = (int)mo_ceil_div(s.pairs, s.cut);
+    point.knob[MO_STRASSEN_KNOB_CHUNKS] = 0;
+    mo_strassen_describe(p, &point, &s);
+    predict(&s, &point);
+    return insert(out, n, cap, &point);
+}
+
 /* V in half of the private cache; where that takes parts, also in most of it. */
 static int points(const struct mo_problem *p, struct mo_point *out, int cap) {
     static const int64_t v_bytes[] = {MO_STRASSEN_V_BYTES / 2, MO_STRASSEN_V_BYTES};
+    const int narrow = p->isa == MO_ISA_AVX512 ? 2 : 1;
     struct mo_strassen s;
     int n = 0;
-    for (int blocks = p->isa == MO_ISA_AVX512 ? 2 : 1; blocks <= 4; blocks++)
+    for (int blocks = narrow; blocks <= 4; blocks *= 2) {
         for (int tiles = 1, before = 0; tiles <= MAX_TILES; tiles += tiles < 4 ? 1 : tiles / 2) {
-            struct mo_point point = {.knob = {blocks, tiles, 1, 1, 2048}};
+            struct mo_point point = {.knob = {blocks, tiles, 1, 1, 1}};
             if (!mo_strassen_describe(p, &point, &s) || (int)s.chunks == before) continue;
             before = (int)s.chunks;
             int64_t parts = 0;
@@ -237,7 +258,11 @@ static int points(const struct mo_problem *p, struct mo_point *out, int cap) {
                 n = insert(out, n, cap, &point);
             }
         }
-    return add_wide(p, out, n, cap);
+        n = add_whole(p, blocks, out, n, cap);
+    }
+    for (int blocks = narrow, listed = n; blocks <= 4 && n - listed < 3; blocks *= 2)
+        n = add_wide(p, blocks, out, n, cap);
+    return n;
 }
 
 static int emit(const struct mo_problem *p, const struct mo_point *point, FILE *out, moire_error *err) {

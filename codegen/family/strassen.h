@@ -11,6 +11,10 @@
  * of units enters a chunk.  V and M lie in the caller's scratch, their planes an odd number of cache lines
  * apart.  What an image or a matrix lacks to an even number of pixels or blocks counts as zeros.
  *
+ * The weights of a set lie in panels, one for each product, in the order in which they are read.  The first
+ * register tile of a chunk would wait for its panel and the others find it in a cache; so every tile fetches
+ * its share of the next panel, and the reads from memory are spread evenly over the products.
+ *
  * Rounding errors are relative to the largest input of a pair, some 1e-6 of the output's rms; a NaN or an
  * infinity reaches every output of its pair of pixels, and no other. */
 #ifndef MO_EMIT_STRASSEN_H
@@ -20,16 +24,17 @@
 #include "variants/strassen_terms.h"
 
 enum {
-    MO_STRASSEN_KNOB_BLOCKS,   /* output blocks (of each half) of a register tile */
+    MO_STRASSEN_KNOB_BLOCKS,   /* output blocks (of each half) of a register tile and of a panel: 1, 2, 4 */
     MO_STRASSEN_KNOB_TILES,    /* register tiles of a chunk */
     MO_STRASSEN_KNOB_PARTS,    /* of the input channels */
     MO_STRASSEN_KNOB_SETS,     /* of output blocks in a unit */
-    MO_STRASSEN_KNOB_PREFETCH, /* bytes ahead in the packed weights, 0: none */
+    MO_STRASSEN_KNOB_PREFETCH, /* 1: each product fetches its share of the next panel of weights */
     MO_STRASSEN_KNOB_CHUNKS,   /* of an image, for many cores; 0: as many as TILES makes */
     MO_STRASSEN_KNOBS
 };
 
-enum { MO_STRASSEN_V_BYTES = 896 << 10 }; /* most of V: a private cache, but for what streams by */
+/* Of V where an image has several chunks: a private cache, but for what streams by. */
+enum { MO_STRASSEN_V_BYTES = 896 << 10 };
 
 struct mo_strassen {
     const struct mo_problem *p;
@@ -40,9 +45,12 @@ struct mo_strassen {
     int64_t x_pixel, x_block, y_pixel, y_block; /* bytes */
     /* the point */
     int blocks, cut; /* cut: most pairs of a register tile */
-    int64_t parts, sets, ahead;
+    int64_t parts, sets;
+    bool prefetch;
+    enum mo_packing packing;
     /* derived: chunks of an image have size or size + 1 pairs, the first `extra` the latter */
     int64_t chunks, size, extra, groups;
+    int64_t share; /* bytes of the next panel that a product fetches in four channels */
     int64_t v_plane, m_plane, m_block, scratch_bytes; /* bytes */
 };
 /* Describes a layer at a point; false when the point is illegal for it. */

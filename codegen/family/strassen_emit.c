@@ -76,25 +76,24 @@ static void emit_input(FILE *out, const struct mo_strassen *s) {
         loops[s->rows], loops[!s->rows], ll(s->x_block), two, more);
 }
 
-/* The product of one register tile over `n` input blocks, stored to M. */
+/* The product of one register tile over `n` input blocks, stored to M.  f: what it fetches. */
 static void emit_product(FILE *out, const struct mo_strassen *s, int blocks, int pairs) {
-    char ahead[24];
-    snprintf(ahead, sizeof ahead, "%lld", ll(s->ahead));
-    struct mo_mac mac = {.isa = s->isa, .blocks = blocks, .rows = 1, .cols = pairs, .px = 64};
-    mac.ahead = s->ahead ? ahead : NULL;
+    struct mo_mac mac = {.isa = s->isa, .blocks = blocks, .rows = 1, .cols = pairs, .px = 64, .panel = true};
     mac.fold = s->isa->folds && blocks == 1;
     mo_emit_named(out, "product_b%d_t%d", blocks, pairs);
     fprintf(
         out,
         "static __attribute__((noinline)) void product_b%d_t%d(const char *x0, const char *q0, i64 n, char "
-        "*m) {\n",
+        "*m, const char *f) {\n",
         blocks, pairs);
-    mo_mac_open_product(out, &mac, MO_STRASSEN * s->kb * 1024);
-    fprintf(out, "    for (i64 i = 0; i < n; i++, x0 += %d)\n        for (i64 s = 0; s < 4; s++, x0 += 16",
-            pairs * 64 - 64);
-    for (int b = 0; b < blocks; b++)
-        fprintf(out, ", q%d += 256", b);
-    fputs(") {\n", out);
+    mo_mac_open_product(out, &mac, 0);
+    fprintf(out,
+            "    (void)f;\n"
+            "    for (i64 i = 0; i < n; i++, x0 += %d)\n"
+            "        for (i64 s = 0; s < 4; s++, x0 += 16, q0 += %d, f += %lld) {\n",
+            pairs * 64 - 64, 256 * blocks, ll(s->share));
+    for (int64_t line = 0; line < s->share && s->prefetch; line += 64)
+        fprintf(out, "            __builtin_prefetch(f + %lld, 0, 2);\n", ll(line));
     mo_mac_channels(out, &mac, 12, 4, ~0ull);
     fputs("        }\n", out);
     mo_mac_close_product(out, &mac, s->m_block);
@@ -109,7 +108,7 @@ static void emit_products(FILE *out, const struct mo_strassen *s) {
         if (last) emit_product(out, s, last, t);
     }
     fprintf(out,
-            "typedef void product_fn(const char *, const char *, i64, char *);\n"
+            "typedef void product_fn(const char *, const char *, i64, char *, const char *);\n"
             "static product_fn *const products[2][%d] = {\n",
             largest - fewest + 1);
     for (int k = 0; k < 2; k++) {
@@ -137,29 +136,33 @@ static void emit_put(FILE *out, const struct mo_strassen *s) {
     fprintf(out, "    store(y + at, act(sum)%s);\n}\n\n", late ? " + load(res + at)" : "");
 }
 
-/* The outputs of a chunk's pairs in one output block of each half. */
+/* The outputs of a chunk's pairs in some output blocks of each half: along the pixels of a block, or along
+ * the blocks of a row. */
 static void emit_output(FILE *out, const struct mo_strassen *s) {
     static const char *const when[4] = {"", "if (more) ", "if (two) ", "if (two && more) "};
-    const char *more = s->ocb % 2 ? "block + 1 < NB" : "1",
+    static const char *const loops[2] = {"for (i64 r = 0; r < blocks; r++)",
+                                         "for (i64 i = 0; i < count; i++)"};
+    const char *more = s->ocb % 2 ? "block + r + 1 < NB" : "1",
                *two = s->pixels % 2 ? "first + i + 1 < PAIRS" : "1";
     bool residual = s->p->fuse.residual >= 0;
     emit_put(out, s);
-    fprintf(
-        out,
-        "static void output(const struct mo_kargs *a, i64 image, i64 first, i64 count, i64 block, i64 part, "
-        "const char *m) {\n"
-        "    const i64 more = %s, from = first * %lld + block * %lld;\n"
-        "    char *y = (char *)a->out[0] + image * a->out_image[0] + from;\n"
-        "    const char *res = %s;\n"
-        "    const char *b = (const char *)a->bias + block * 64;\n"
-        "    for (i64 i = 0; i < count; i++)\n"
-        "        for (i64 c = 0; c < 64; c += sizeof(v)) {\n"
-        "            const i64 two = %s, at = i * %lld + c;\n"
-        "            const v b0 = load(b + c), b1 = more ? load(b + c + NB * 64) : b0;\n",
-        more, ll(s->y_pixel), ll(s->y_block),
-        residual ? "(const char *)a->residual + image * a->residual_image + from" : "0", two, ll(s->y_pixel));
+    fprintf(out,
+            "static void output(const struct mo_kargs *a, i64 image, i64 first, i64 count, i64 block, i64 "
+            "blocks, "
+            "i64 part, const char *M) {\n"
+            "    const i64 from = first * %lld + block * %lld;\n"
+            "    char *y = (char *)a->out[0] + image * a->out_image[0] + from;\n"
+            "    const char *res = %s;\n"
+            "    %s\n        %s\n        for (i64 c = 0; c < 64; c += sizeof(v)) {\n"
+            "            const i64 more = %s, two = %s, at = i * %lld + r * %lld + c;\n"
+            "            const char *m = M + r * %lld + i * 64 + c;\n"
+            "            const char *b = (const char *)a->bias + (block + r) * 64 + c;\n"
+            "            const v b0 = load(b), b1 = more ? load(b + NB * 64) : b0;\n",
+            ll(s->y_pixel), ll(s->y_block),
+            residual ? "(const char *)a->residual + image * a->residual_image + from" : "0", loops[s->rows],
+            loops[!s->rows], more, two, ll(s->y_pixel), ll(s->y_block), ll(s->m_block));
     for (int p = 0; p < MO_STRASSEN; p++)
-        fprintf(out, "            const v m%d = load(m + i * 64 + c + %lld);\n", p, ll(p * s->m_plane));
+        fprintf(out, "            const v m%d = load(m + %lld);\n", p, ll(p * s->m_plane));
     for (int q = 0; q < 4; q++) {
         fprintf(out, "            %sput(y, res, at + %lld, ", when[q],
                 ll(q / 2 * s->pairs * s->y_pixel + q % 2 * s->nb * s->y_block));
@@ -179,17 +182,18 @@ static void emit_unit(FILE *out, const struct mo_strassen *s) {
         "i64 k0, i64 k1, const char *V, char *M) {\n"
         "    const i64 cuts = (count + CUT - 1) / CUT, end = least((group + 1) * %lld, NB);\n"
         "    for (i64 b = group * %lld; b < end; b += %d) {\n"
-        "        for (i64 p = 0; p < %d; p++)\n"
+        "        const i64 blocks = least(%d, NB - b), panel = KB * blocks * 1024;\n"
+        "        const char *w = (const char *)a->weights + b * %lld + k0 * blocks * 1024;\n"
+        "        for (i64 p = 0; p < %d; p++, w += panel)\n"
         "            for (i64 j = 0; j < cuts; j++) {\n"
         "                const i64 t = cut_at(j, count, cuts), n = cut_at(j + 1, count, cuts) - t;\n",
-        ll(s->sets * s->blocks), ll(s->sets * s->blocks), s->blocks, MO_STRASSEN);
+        ll(s->sets * s->blocks), ll(s->sets * s->blocks), s->blocks, s->blocks,
+        ll(MO_STRASSEN * s->kb * 1024), MO_STRASSEN);
     fprintf(out,
-            "                products[b + %d > NB][n - %d](V + p * %lld + t * (k1 - k0) * 64,\n"
-            "                    (const char *)a->weights + ((b * %d + p) * KB + k0) * 1024, k1 - k0,\n"
-            "                    M + p * %lld + t * 64);\n            }\n"
-            "        for (i64 i = b; i < least(b + %d, NB); i++)\n"
-            "            output(a, image, first, count, i, part, M + (i - b) * %lld);\n    }\n}\n\n",
-            s->blocks, fewest, ll(s->v_plane), MO_STRASSEN, ll(s->m_plane), s->blocks, ll(s->m_block));
+            "                products[b + %d > NB][n - %d](V + p * %lld + t * (k1 - k0) * 64, w, k1 - k0,\n"
+            "                    M + p * %lld + t * 64, w + panel + j * (k1 - k0) * %lld);\n            }\n"
+            "        output(a, image, first, count, b, blocks, part, M);\n    }\n}\n\n",
+            s->blocks, fewest, ll(s->v_plane), ll(s->m_plane), ll(4 * s->share));
 }
 
 static void emit_run(FILE *out, const struct mo_strassen *s) {
@@ -223,7 +227,7 @@ int mo_strassen_emit(const struct mo_strassen *s, const char *name, FILE *out, m
     emit_unit(out, s);
     emit_run(out, s);
     mo_emit_descriptor(out, &(struct mo_variant){
-                                .packing = MO_PACK_STRASSEN,
+                                .packing = s->packing,
                                 .units = units,
                                 .scratch_bytes = s->scratch_bytes,
                                 .parallelism_milli = 1000 * units * s->blocks * s->isa->vectors * s->cut / 28,
