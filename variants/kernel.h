@@ -70,7 +70,7 @@ enum mo_packing {
     MO_PACK_FIRST16 = 2,  /* [OC/16][IC][KH][KW][16 oc]: conv that reads a plain NCHW input */
     MO_PACK_DW16 = 3,     /* [C/16][KH][KW][16]: depthwise */
     MO_PACK_GEMM16 = 4,   /* [N/16][K][16 n]: right operand of MatMul/Gemm */
-    /* [N/32/B][7][K/2][B * 16 n], B = 1, 2 or 4: 1x1 filters and right operands, see strassen_terms.h */
+    /* of 1x1 filters and right operands, see strassen_terms.h: [N/2/16/B][7][K/2][B * 16 n], B = 1, 2 or 4 */
     MO_PACK_STRASSEN = 7,
     MO_PACK_DOT16 =
         22, /* [group][OC/16][IC/16][KH][KW][4][16 oc][4 ic] int8, then sums [group][OC/16][16] int32 */
@@ -93,7 +93,11 @@ enum mo_packing {
     MO_PACK_GROUPS16 = 43, /* [OC/16][IC of a group][KH][KW][16 oc]: groups of any width, not merged */
     MO_PACK_STRASSEN2 = 44,
     MO_PACK_STRASSEN4 = 45,
-    MO_PACK_COUNT = 46
+    /* the same by another scheme: [N/4/16/B][26][K/4][B * 16 n] */
+    MO_PACK_HOPCROFT = 46,
+    MO_PACK_HOPCROFT2 = 47,
+    MO_PACK_HOPCROFT4 = 48,
+    MO_PACK_COUNT = 49
 };
 
 /* The same of a layer in rounds: units of one round are independent, and every round needs all of the one

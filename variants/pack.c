@@ -124,27 +124,41 @@ struct right {
     float scale;
 };
 
-/* [N/32/panel][7][K/2][panel * 16 n] of blocks of 16: combinations of the four quarters; what they lack to
- * equal halves counts as zeros.  The last panel has the blocks that are left. */
-static void pack_strassen(const struct right *b, int panel, float *out) {
-    int64_t kh = mo_strassen_half(blocks(b->k)) * 16, nh = mo_strassen_half(blocks(b->n)) * 16;
-    for (int64_t i = 0; i < nh * kh; i++) {
-        int64_t n = i / 16 / kh * 16 + i % 16, k = i / 16 % kh;
-        int64_t first = n / (16 * panel) * (16 * panel), width = nh - first;
-        if (width > 16 * panel) width = 16 * panel;
-        double quarter[4];
-        for (int q = 0; q < 4; q++) {
-            int64_t row = k + q / 2 * kh, column = n + q % 2 * nh;
-            bool there = row < b->k && column < b->n;
-            quarter[q] = there ? b->scale * b->data[row * b->k_stride + column * b->n_stride] : 0;
+/* One number of the matrix; what its parts lack to equal sizes counts as zeros. */
+static double number_at(const struct right *b, int64_t row, int64_t column) {
+    bool there = row < b->k && column < b->n;
+    return there ? b->scale * b->data[row * b->k_stride + column * b->n_stride] : 0;
+}
+
+typedef double sixteen[16]; /* columns of a block */
+
+/* The sum of right[q] x part[q] to 16 floats. */
+static void combine(const int8_t *right, const sixteen *part, int parts, float *to) {
+    sixteen sum = {0};
+    for (int q = 0; q < parts; q++)
+        for (int i = 0; i < 16 && right[q]; i++)
+            sum[i] += right[q] * part[q][i];
+    for (int i = 0; i < 16; i++)
+        to[i] = (float)sum[i];
+}
+
+/* [N/columns/panel][products][K/depth][panel * 16 n] of blocks of 16; the last panel has the blocks that are
+ * left. */
+static void pack_strassen(const struct right *b, const struct mo_strassen_packing *packing, float *out) {
+    const struct mo_strassen_scheme *s = packing->scheme;
+    int64_t kh = mo_strassen_blocks(blocks(b->k), s->depth) * 16, panel = packing->panel * 16;
+    int64_t nh = mo_strassen_blocks(blocks(b->n), s->columns) * 16, parts = s->depth * s->columns;
+    for (int64_t k = 0; k < kh; k++)
+        for (int64_t n = 0; n < nh; n += 16) {
+            int64_t first = n / panel * panel, width = nh - first < panel ? nh - first : panel;
+            sixteen part[MO_STRASSEN_DEPTH * MO_STRASSEN_COLUMNS];
+            for (int64_t i = 0; i < parts * 16; i++)
+                part[i / 16][i % 16] =
+                    number_at(b, k + i / 16 / s->columns * kh, n + i % 16 + i / 16 % s->columns * nh);
+            for (int64_t p = 0; p < s->products; p++)
+                combine(s->right[p], part, (int)parts,
+                        out + s->products * first * kh + (p * kh + k) * width + n - first);
         }
-        for (int p = 0; p < MO_STRASSEN; p++) {
-            double sum = 0;
-            for (int q = 0; q < 4; q++)
-                sum += mo_strassen_table.right[p][q] * quarter[q];
-            out[MO_STRASSEN * first * kh + (p * kh + k) * width + n - first] = (float)sum;
-        }
-    }
 }
 
 /* Dilation does not change what a filter becomes; strides do. */
@@ -158,7 +172,9 @@ static bool fits_winograd(const struct mo_winograd *w, const struct mo_conv *c) 
 static bool fits(enum mo_packing packing, const struct mo_conv *c) {
     int64_t groups = c->groups * c->merge;
     struct mo_winograd w;
+    struct mo_strassen_packing strassen;
     if (mo_winograd_of(packing, &w)) return fits_winograd(&w, c);
+    if (mo_strassen_of(packing, &strassen)) return groups == 1 && c->kh == 1 && c->kw == 1 && c->c % 16 == 0;
     switch (packing) {
     case MO_PACK_CONV16:
         return !c->depthwise;
@@ -170,17 +186,15 @@ static bool fits(enum mo_packing packing, const struct mo_conv *c) {
         return c->depthwise;
     case MO_PACK_MATRIX_HALVES:
         return !c->depthwise;
-    case MO_PACK_STRASSEN:
-    case MO_PACK_STRASSEN2:
-    case MO_PACK_STRASSEN4:
-        return groups == 1 && c->kh == 1 && c->kw == 1 && c->c % 16 == 0;
     default:
         return false;
     }
 }
 
-static int64_t strassen_floats(int64_t k, int64_t n) {
-    return MO_STRASSEN * 256 * mo_strassen_half(blocks(k)) * mo_strassen_half(blocks(n));
+static int64_t strassen_floats(const struct mo_strassen_packing *packing, int64_t k, int64_t n) {
+    const struct mo_strassen_scheme *s = packing->scheme;
+    return s->products * 256 * mo_strassen_blocks(blocks(k), s->depth) *
+           mo_strassen_blocks(blocks(n), s->columns);
 }
 
 /* For a matrix unit, as bfloat16: weights are data[o * o_stride + channel * c_stride + tap] * scale. */
@@ -210,26 +224,27 @@ static void pack_halves_right(const struct right *b, float *out) {
 int64_t mo_filter_floats(enum mo_packing packing, const struct mo_conv *c) {
     int64_t taps = c->kh * c->kw;
     struct mo_winograd w;
+    struct mo_strassen_packing strassen;
     if (!fits(packing, c)) return -1;
     if (mo_winograd_of(packing, &w)) return c->ocb * mo_winograd_floats(&w) * c->icb * 256;
     if (packing == MO_PACK_CONV16) return c->groups * c->ocb * c->icb * taps * 256;
     if (packing == MO_PACK_GROUPS16) return blocks(c->o) * (c->cg / c->merge) * taps * 16;
     if (packing == MO_PACK_FIRST16) return blocks(c->o) * c->c * taps * 16;
-    if (mo_strassen_panel(packing)) return strassen_floats(c->c, c->o);
+    if (mo_strassen_of(packing, &strassen)) return strassen_floats(&strassen, c->c, c->o);
     if (packing == MO_PACK_MATRIX_HALVES) return halves_floats(c);
     return blocks(c->o) * taps * 16;
 }
 
 void mo_pack_filter(enum mo_packing packing, const struct mo_conv *c, float *out) {
     struct mo_winograd m;
+    struct mo_strassen_packing strassen;
     if (packing == MO_PACK_CONV16) pack_conv(c, out);
     if (packing == MO_PACK_GROUPS16) pack_groups(c, out);
     if (packing == MO_PACK_FIRST16) pack_first(c, out);
     if (packing == MO_PACK_DW16) pack_depthwise(c, out);
     if (packing == MO_PACK_MATRIX_HALVES) pack_halves_filter(c, out);
-    if (mo_strassen_panel(packing))
-        pack_strassen(&(struct right){c->weights->data, c->c, c->o, 1, c->c, 1}, mo_strassen_panel(packing),
-                      out);
+    if (mo_strassen_of(packing, &strassen))
+        pack_strassen(&(struct right){c->weights->data, c->c, c->o, 1, c->c, 1}, &strassen, out);
     if (mo_winograd_of(packing, &m)) (m.line ? pack_lines : m.half ? pack_half : pack_winograd)(c, &m, out);
 }
 
@@ -285,14 +300,15 @@ static float *pack_bias(struct mo_region *region, int64_t channels, int64_t padd
 int64_t mo_pack_bytes(enum mo_packing packing, const struct mo_graph *graph, const struct mo_node *node) {
     struct mo_conv c;
     struct gemm g;
+    struct mo_strassen_packing strassen;
     if (mo_is_qconv(node)) return mo_pack_small_bytes(packing, graph, node);
     int64_t floats = -1;
     if (mo_conv_read(graph, node, &c))
         floats = mo_filter_floats(packing, &c);
     else if (gemm_read(graph, node, &g) && packing == MO_PACK_GEMM16)
         floats = blocks(g.n) * g.k * 16;
-    else if (gemm_read(graph, node, &g) && mo_strassen_panel(packing) && g.k % 16 == 0)
-        floats = strassen_floats(g.k, g.n);
+    else if (gemm_read(graph, node, &g) && mo_strassen_of(packing, &strassen) && g.k % 16 == 0)
+        floats = strassen_floats(&strassen, g.k, g.n);
     else if (gemm_read(graph, node, &g) && packing == MO_PACK_MATRIX_HALVES) {
         mo_matrix_product(g.k, g.n, &c);
         floats = halves_floats(&c);
@@ -304,6 +320,7 @@ int mo_pack_weights(enum mo_packing packing, const struct mo_graph *graph, const
                     struct mo_region *region, const void **weights, const float **bias, moire_error *err) {
     struct mo_conv c = {0};
     struct gemm g = {0};
+    struct mo_strassen_packing strassen;
     if (mo_is_qconv(node)) return mo_pack_small_start(packing, graph, node, region, weights, bias, err);
     int64_t bytes = mo_pack_bytes(packing, graph, node);
     if (bytes < 0)
@@ -316,9 +333,9 @@ int mo_pack_weights(enum mo_packing packing, const struct mo_graph *graph, const
         b = pack_bias(region, g.n, blocks(g.n) * 16, g.c, g.beta);
         bool fill = b && !filled;
         if (fill && packing == MO_PACK_GEMM16) pack_gemm(&g, w);
-        if (fill && mo_strassen_panel(packing))
-            pack_strassen(&(struct right){g.b->data, g.k, g.n, g.k_stride, g.n_stride, g.alpha},
-                          mo_strassen_panel(packing), w);
+        if (fill && mo_strassen_of(packing, &strassen))
+            pack_strassen(&(struct right){g.b->data, g.k, g.n, g.k_stride, g.n_stride, g.alpha}, &strassen,
+                          w);
         if (fill && packing == MO_PACK_MATRIX_HALVES)
             pack_halves_right(&(struct right){g.b->data, g.k, g.n, g.k_stride, g.n_stride, g.alpha}, w);
     } else {

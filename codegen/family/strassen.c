@@ -8,7 +8,14 @@
 
 enum { L1_BYTES = 32 << 10, L2_BYTES = 768 << 10, MAX_SCRATCH = 64 << 20 };
 enum { WHOLE_V = 8 << 20 }; /* most of V where an image is one chunk: L3 gives it back in time */
-enum { LEAST_CHANNELS = 128, LEAST_OUTPUTS = 64, LEAST_PIXELS = 16, PART_UNITS = 16, MAX_TILES = 12 };
+enum {
+    LEAST_CHANNELS = 128,
+    LEAST_OUTPUTS = 64,
+    LEAST_PIXELS = 16,
+    LEAST_SUM = 4,
+    PART_UNITS = 16,
+    MAX_TILES = 12
+};
 static const double l2_rate = 40, l3_rate = 14, ghz = 4.2; /* bytes a cycle; as in walk_cost.c */
 
 static double most(double a, double b) {
@@ -49,34 +56,36 @@ void mo_strassen_cuts(const struct mo_strassen *s, int *least, int *most_pairs) 
     }
 }
 
-static enum mo_packing packing_of(int blocks) {
-    static const enum mo_packing packings[] = {MO_PACK_STRASSEN, MO_PACK_STRASSEN2, MO_PACK_STRASSEN4};
-    for (int i = 0; i < 3; i++)
-        if (mo_strassen_panel(packings[i]) == blocks) return packings[i];
-    return MO_PACK_NONE;
-}
-
-static void describe_layer(const struct mo_problem *p, struct mo_strassen *s) {
+static void describe_layer(const struct mo_problem *p, int scheme, struct mo_strassen *s) {
     *s = (struct mo_strassen){.p = p, .isa = mo_emit_isa(p->isa), .rows = is_rows(p)};
+    s->scheme = &mo_strassen_schemes[scheme];
     s->pixels = p->oh * p->ow;
     s->pairs = (s->pixels + 1) / 2;
     s->icb = mo_ceil_div(p->c, 16), s->ocb = mo_ceil_div(p->o, 16);
-    s->kb = mo_strassen_half(s->icb), s->nb = mo_strassen_half(s->ocb);
+    s->kb = mo_strassen_blocks(s->icb, s->scheme->depth);
+    s->nb = mo_strassen_blocks(s->ocb, s->scheme->columns);
     s->x_pixel = s->rows ? p->x_row * 4 : 64, s->x_block = s->rows ? 64 : p->h * p->w * 64;
     s->y_pixel = s->rows ? p->y_row * 4 : 64, s->y_block = s->rows ? 64 : s->pixels * 64;
 }
 
+/* Every range has blocks, and sums are long enough to be worth more products. */
+static bool whole_ranges(const struct mo_strassen *s) {
+    const int depth = s->scheme->depth, columns = s->scheme->columns;
+    return s->icb > (depth - 1) * s->kb && s->ocb > (columns - 1) * s->nb && s->kb >= LEAST_SUM;
+}
+
 bool mo_strassen_describe(const struct mo_problem *p, const struct mo_point *point, struct mo_strassen *s) {
     const int *knob = point->knob;
-    describe_layer(p, s);
+    if (knob[MO_STRASSEN_KNOB_SCHEME] >= MO_STRASSEN_SCHEMES) return false;
+    describe_layer(p, knob[MO_STRASSEN_KNOB_SCHEME], s);
     s->blocks = knob[MO_STRASSEN_KNOB_BLOCKS];
     s->parts = knob[MO_STRASSEN_KNOB_PARTS];
     s->sets = knob[MO_STRASSEN_KNOB_SETS];
     s->prefetch = knob[MO_STRASSEN_KNOB_PREFETCH];
-    s->packing = packing_of(s->blocks);
+    s->packing = mo_strassen_packing(knob[MO_STRASSEN_KNOB_SCHEME], s->blocks);
     int tiles = knob[MO_STRASSEN_KNOB_TILES];
-    if (s->packing == MO_PACK_NONE || s->blocks > s->nb || s->parts < 1 || s->parts > s->kb || s->sets < 1 ||
-        tiles < 1)
+    if (s->packing == MO_PACK_NONE || !whole_ranges(s) || s->blocks > s->nb || s->parts < 1 ||
+        s->parts > s->kb || s->sets < 1 || tiles < 1)
         return false;
     /* a residual added last may share its memory with the output, where the sums of the parts rest */
     if (s->parts > 1 && p->fuse.residual >= 0 && p->fuse.residual_last) return false;
@@ -91,20 +100,20 @@ bool mo_strassen_describe(const struct mo_problem *p, const struct mo_point *poi
     int64_t largest = s->size + (s->extra > 0), depth = mo_ceil_div(s->kb, s->parts);
     s->v_plane = (largest * depth | 1) * 64;
     s->m_plane = (largest | 1) * 64;
-    s->m_block = MO_STRASSEN * s->m_plane;
-    s->scratch_bytes = MO_STRASSEN * s->v_plane + s->blocks * s->m_block;
+    s->m_block = s->scheme->products * s->m_plane;
+    s->scratch_bytes = s->scheme->products * s->v_plane + s->blocks * s->m_block;
     return s->scratch_bytes <= MAX_SCRATCH;
 }
 
 /* --- figures --- */
 
 int64_t mo_strassen_flops(const struct mo_strassen *s) {
-    return 2 * s->p->n * MO_STRASSEN * s->pairs * (s->kb * 16) * (s->nb * 16);
+    return 2 * s->p->n * s->scheme->products * s->pairs * (s->kb * 16) * (s->nb * 16);
 }
 
 int64_t mo_strassen_l3_bytes(const struct mo_strassen *s) {
     int64_t in = s->pixels * s->icb * 64, out = s->pixels * s->ocb * 64;
-    int64_t weights = MO_STRASSEN * s->kb * s->nb * 1024, v = MO_STRASSEN * s->v_plane;
+    int64_t weights = s->scheme->products * s->kb * s->nb * 1024, v = s->scheme->products * s->v_plane;
     int64_t passes = weights + v > L2_BYTES ? s->p->n * s->chunks : 1;
     int64_t spilled = v > L2_BYTES ? v * s->chunks * s->groups : 0;
     return s->p->n *
@@ -127,18 +136,35 @@ static double product_cycles(const struct mo_strassen *s, int64_t size) {
     }
     const int64_t whole = s->nb / s->blocks;
     double last = (double)(s->nb % s->blocks) / s->blocks;
-    return cycles * MO_STRASSEN * ((double)whole + (last > 0 ? most(last, 0.4) : 0));
+    return cycles * s->scheme->products * ((double)whole + (last > 0 ? most(last, 0.4) : 0));
+}
+
+static int terms(const int8_t *coefficients, size_t n) {
+    int count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += coefficients[i] != 0;
+    return count;
+}
+
+/* Cycles of a pair in one block of the first range: of its V, and of its outputs. */
+static double combine_in(const struct mo_strassen_scheme *s) {
+    return 1.2 * (s->depth + terms(s->left[0], sizeof s->left) / 2.0 + s->products);
+}
+
+static double combine_out(const struct mo_strassen_scheme *s) {
+    return 1.33 * (s->products / 2.0 + terms(s->out[0], sizeof s->out) / 2.0 + 2 * s->columns);
 }
 
 /* Cycles of making V once for all images, and of products and outputs. */
 static double in_cycles(const struct mo_strassen *s) {
-    return (double)(s->p->n * s->pairs * s->kb) * s->isa->vectors * 18;
+    return (double)(s->p->n * s->pairs * s->kb) * s->isa->vectors * combine_in(s->scheme);
 }
 
 static double out_cycles(const struct mo_strassen *s) {
     double cycles = product_cycles(s, s->size) * (double)(s->chunks - s->extra);
     if (s->extra) cycles += product_cycles(s, s->size + 1) * (double)s->extra;
-    return (double)s->p->n * (cycles + (double)(s->pairs * s->nb * s->parts) * s->isa->vectors * 18);
+    double outputs = (double)(s->pairs * s->nb * s->parts) * s->isa->vectors * combine_out(s->scheme);
+    return (double)s->p->n * (cycles + outputs);
 }
 
 /* Nanoseconds of work and of memory traffic that mostly hides behind it, or the other way round. */
@@ -155,7 +181,8 @@ double mo_strassen_cost(const struct mo_strassen *s) {
 double mo_strassen_part(const struct mo_strassen *s, int cores) {
     int64_t chunks = s->p->n * s->chunks, units = chunks * s->groups, mine = mo_wide_most(units, cores);
     int64_t entered = s->parts > 1 ? mine : mo_ceil_div(mine, s->groups);
-    double share = (double)mine / (double)units, weights = (double)(MO_STRASSEN * s->kb * s->nb * 1024);
+    double share = (double)mine / (double)units,
+           weights = (double)(s->scheme->products * s->kb * s->nb * 1024);
     double cycles = in_cycles(s) * (double)entered / (double)chunks + out_cycles(s) * share;
     double part = mine < s->groups ? (double)mine / (double)s->groups : 1;
     return together(s, cycles, weights * part);
@@ -194,7 +221,7 @@ static bool fit_parts(const struct mo_problem *p, int64_t bytes, struct mo_point
     *parts = *sets = 1;
     for (;; ++*parts) {
         if (!mo_strassen_describe(p, point, s)) return false;
-        if (MO_STRASSEN * s->v_plane <= bytes) break;
+        if (s->scheme->products * s->v_plane <= bytes) break;
     }
     if (*parts == 1) return true;
     int64_t groups = mo_ceil_div(PART_UNITS, p->n * s->chunks);
@@ -209,13 +236,14 @@ static void predict(const struct mo_strassen *s, struct mo_point *point) {
     point->packing = s->packing;
 }
 
-/* If none of the n points listed that share a packing has a unit of work for every core, appends one that
+/* If none of the n points listed of this one's packing has a unit of work for every core, appends one that
  * has: the best of those with smaller chunks, from just enough of them to four times as many. */
-static int add_wide(const struct mo_problem *p, int blocks, struct mo_point *out, int n, int cap) {
-    struct mo_point best = {.part_ns = 0}, point = {.knob = {blocks, 1, 1, 1, 1, 1}};
+static int add_wide(const struct mo_problem *p, struct mo_point point, struct mo_point *out, int n, int cap) {
+    struct mo_point best = {.part_ns = 0};
     struct mo_strassen s;
-    if (n >= cap || !mo_wide_lacks(out, n, packing_of(blocks), p->cores)) return n;
-    if (!mo_strassen_describe(p, &point, &s)) return n;
+    point.knob[MO_STRASSEN_KNOB_CHUNKS] = 1;
+    if (n >= cap || !mo_strassen_describe(p, &point, &s)) return n;
+    if (!mo_wide_lacks(out, n, s.packing, p->cores)) return n;
     int64_t least = mo_ceil_div(p->cores, p->n * s.groups);
     for (int64_t chunks = least; chunks <= 4 * least && chunks <= s.pairs; chunks++) {
         point.knob[MO_STRASSEN_KNOB_CHUNKS] = (int)chunks;
@@ -228,40 +256,50 @@ static int add_wide(const struct mo_problem *p, int blocks, struct mo_point *out
 }
 
 /* The image as one chunk, so that weights are read once: V may leave the private cache. */
-static int add_whole(const struct mo_problem *p, int blocks, struct mo_point *out, int n, int cap) {
-    struct mo_point point = {.knob = {blocks, 1, 1, 1, 1, 1}};
+static int add_whole(const struct mo_problem *p, struct mo_point point, struct mo_point *out, int n,
+                     int cap) {
     struct mo_strassen s;
-    if (!mo_strassen_describe(p, &point, &s) || MO_STRASSEN * s.v_plane > WHOLE_V) return n;
+    if (!mo_strassen_describe(p, &point, &s)) return n;
     point.knob[MO_STRASSEN_KNOB_TILES] = (int)mo_ceil_div(s.pairs, s.cut);
-    point.knob[MO_STRASSEN_KNOB_CHUNKS] = 0;
-    mo_strassen_describe(p, &point, &s);
+    if (!mo_strassen_describe(p, &point, &s) || s.scheme->products * s.v_plane > WHOLE_V) return n;
     predict(&s, &point);
     return insert(out, n, cap, &point);
 }
 
-/* V in half of the private cache; where that takes parts, also in most of it. */
-static int points(const struct mo_problem *p, struct mo_point *out, int cap) {
+/* Chunks of several sizes; V in half of the private cache, where that takes parts also in most of it. */
+static int add_chunks(const struct mo_problem *p, struct mo_point point, struct mo_point *out, int n,
+                      int cap) {
     static const int64_t v_bytes[] = {MO_STRASSEN_V_BYTES / 2, MO_STRASSEN_V_BYTES};
-    const int narrow = p->isa == MO_ISA_AVX512 ? 2 : 1;
     struct mo_strassen s;
-    int n = 0;
-    for (int blocks = narrow; blocks <= 4; blocks *= 2) {
-        for (int tiles = 1, before = 0; tiles <= MAX_TILES; tiles += tiles < 4 ? 1 : tiles / 2) {
-            struct mo_point point = {.knob = {blocks, tiles, 1, 1, 1}};
-            if (!mo_strassen_describe(p, &point, &s) || (int)s.chunks == before) continue;
-            before = (int)s.chunks;
-            int64_t parts = 0;
-            for (int i = 0; i < 2; i++) {
-                if (!fit_parts(p, v_bytes[i], &point, &s) || s.parts == parts) continue;
-                parts = s.parts;
-                predict(&s, &point);
-                n = insert(out, n, cap, &point);
-            }
+    for (int tiles = 1, before = 0; tiles <= MAX_TILES; tiles += tiles < 4 ? 1 : tiles / 2) {
+        point.knob[MO_STRASSEN_KNOB_TILES] = tiles;
+        point.knob[MO_STRASSEN_KNOB_PARTS] = 1;
+        if (!mo_strassen_describe(p, &point, &s) || (int)s.chunks == before) continue;
+        before = (int)s.chunks;
+        int64_t parts = 0;
+        for (int i = 0; i < 2; i++) {
+            if (!fit_parts(p, v_bytes[i], &point, &s) || s.parts == parts) continue;
+            parts = s.parts;
+            predict(&s, &point);
+            n = insert(out, n, cap, &point);
         }
-        n = add_whole(p, blocks, out, n, cap);
     }
-    for (int blocks = narrow, listed = n; blocks <= 4 && n - listed < 3; blocks *= 2)
-        n = add_wide(p, blocks, out, n, cap);
+    return n;
+}
+
+/* The points of all schemes and panels, by cost; after them those for many cores. */
+static int points(const struct mo_problem *p, struct mo_point *out, int cap) {
+    struct mo_point start[MO_STRASSEN_SCHEMES * 3];
+    int n = 0, starts = 0;
+    for (int scheme = 0; scheme < MO_STRASSEN_SCHEMES; scheme++)
+        for (int blocks = p->isa == MO_ISA_AVX512 ? 2 : 1; blocks <= 4; blocks *= 2)
+            start[starts++] = (struct mo_point){.knob = {blocks, 1, 1, 1, 1, 0, scheme}};
+    for (int i = 0; i < starts; i++) {
+        n = add_chunks(p, start[i], out, n, cap);
+        n = add_whole(p, start[i], out, n, cap);
+    }
+    for (int i = 0; i < starts; i++)
+        n = add_wide(p, start[i], out, n, cap);
     return n;
 }
 
@@ -272,11 +310,11 @@ static int emit(const struct mo_problem *p, const struct mo_point *point, FILE *
     if (!mo_strassen_describe(p, point, &s))
         return mo_fail(err, MOIRE_EINVAL, "illegal point for family strassen");
     if (k[MO_STRASSEN_KNOB_CHUNKS]) snprintf(chunks, sizeof chunks, " c%d", k[MO_STRASSEN_KNOB_CHUNKS]);
-    snprintf(name, sizeof name, "strassen %s b%d t%d k%d s%d p%d%s", s.isa->name, k[MO_STRASSEN_KNOB_BLOCKS],
-             k[MO_STRASSEN_KNOB_TILES], k[MO_STRASSEN_KNOB_PARTS], k[MO_STRASSEN_KNOB_SETS],
-             k[MO_STRASSEN_KNOB_PREFETCH], chunks);
+    snprintf(name, sizeof name, "strassen %s %s b%d t%d k%d s%d p%d%s", s.scheme->name, s.isa->name,
+             k[MO_STRASSEN_KNOB_BLOCKS], k[MO_STRASSEN_KNOB_TILES], k[MO_STRASSEN_KNOB_PARTS],
+             k[MO_STRASSEN_KNOB_SETS], k[MO_STRASSEN_KNOB_PREFETCH], chunks);
     return mo_strassen_emit(&s, name, out, err);
 }
 
 const struct mo_emit_family mo_emit_family_strassen = {
-    "strassen", {"blocks", "tiles", "parts", "sets", "prefetch", "chunks"}, takes, points, emit};
+    "strassen", {"blocks", "tiles", "parts", "sets", "prefetch", "chunks", "scheme"}, takes, points, emit};

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
- * strassen.h - 1x1 convolution and matrix products by one level of Strassen's algorithm: seven
- * eighths of the multiplications.
+ * strassen.h - 1x1 convolution and matrix products by one level of Strassen's algorithm, seven eighths of the
+ * multiplications, or of Hopcroft and Kerr's, 26 of 32 (variants/strassen_terms.h).
  *
  * Pixels i and i + P of an image (P = half of them, rounded up) are a pair; the pairs are cut into chunks, a
- * chunk into register tiles.  Input channels may be taken in parts.  A chunk is worked off as
- *     V[p][pairs][K/2]     = combinations of the four quarters of its pixels   (p = 0 .. 6)
- *     M[p][pairs][blocks]  = V[p] U[p], with the packed combinations of weights, for one set of output blocks
- *     four outputs of each = combinations of M + what earlier parts left in the output, or bias and residual.
- * A unit is one chunk against one group of sets, groups innermost: without parts V is computed when a range
- * of units enters a chunk.  V and M lie in the caller's scratch, their planes an odd number of cache lines
- * apart.  What an image or a matrix lacks to an even number of pixels or blocks counts as zeros.
+ * chunk into register tiles.  Input and output channels are cut into the scheme's ranges.  A chunk is
+ * worked off as
+ *     V[p][pairs][K / depth]          = combinations of the ranges of its pixels  (p = 0 .. products - 1)
+ *     M[p][pairs][blocks]             = V[p] U[p], with the packed combinations of weights, for one set of
+ * blocks outputs of each pair and column = combinations of M + what earlier parts left there, or bias and
+ * residual. A range of input channels may be taken in parts.  A unit is one chunk against one group of sets,
+ * groups innermost: without parts V is computed when a range of units enters a chunk.  V and M lie in the
+ * caller's scratch, their planes an odd number of cache lines apart.  What an image or a matrix lacks to
+ * equal ranges counts as zeros.
  *
  * The weights of a set lie in panels, one for each product, in the order in which they are read.  The first
  * register tile of a chunk would wait for its panel and the others find it in a cache; so every tile fetches
@@ -24,12 +26,13 @@
 #include "variants/strassen_terms.h"
 
 enum {
-    MO_STRASSEN_KNOB_BLOCKS,   /* output blocks (of each half) of a register tile and of a panel: 1, 2, 4 */
+    MO_STRASSEN_KNOB_BLOCKS,   /* output blocks (of each column) of a register tile and of a panel: 1, 2, 4 */
     MO_STRASSEN_KNOB_TILES,    /* register tiles of a chunk */
-    MO_STRASSEN_KNOB_PARTS,    /* of the input channels */
+    MO_STRASSEN_KNOB_PARTS,    /* of a range of input channels */
     MO_STRASSEN_KNOB_SETS,     /* of output blocks in a unit */
     MO_STRASSEN_KNOB_PREFETCH, /* 1: each product fetches its share of the next panel of weights */
     MO_STRASSEN_KNOB_CHUNKS,   /* of an image, for many cores; 0: as many as TILES makes */
+    MO_STRASSEN_KNOB_SCHEME,   /* index of mo_strassen_schemes */
     MO_STRASSEN_KNOBS
 };
 
@@ -39,9 +42,10 @@ enum { MO_STRASSEN_V_BYTES = 896 << 10 };
 struct mo_strassen {
     const struct mo_problem *p;
     const struct mo_emit_isa *isa;
-    bool rows;                /* matrix product of plain rows; else blocked channels */
-    int64_t pixels, pairs;    /* of an image */
-    int64_t icb, ocb, kb, nb; /* blocks of 16 channels in and out, and of the first halves */
+    bool rows;             /* matrix product of plain rows; else blocked channels */
+    int64_t pixels, pairs; /* of an image */
+    const struct mo_strassen_scheme *scheme;
+    int64_t icb, ocb, kb, nb; /* blocks of 16 channels in and out, and of the first ranges */
     int64_t x_pixel, x_block, y_pixel, y_block; /* bytes */
     /* the point */
     int blocks, cut; /* cut: most pairs of a register tile */

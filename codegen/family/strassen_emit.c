@@ -21,19 +21,34 @@ static void emit_sum(FILE *out, const char *name, const int8_t *coefficient, int
         }
 }
 
-/* The four quarters at one pair of pixels and one block of channels, combined into the seven planes of V. */
+/* "load(p + c + 128)", or with a condition under which there is something to load, else zeros. */
+static void emit_load(FILE *out, const char *from, int64_t offset, const char *two, const char *more) {
+    const char *and = *two && *more ? " && " : "";
+    if (*two || *more) fprintf(out, "%s%s%s ? ", two, and, more);
+    fprintf(out, "load(%s + %lld)", from, ll(offset));
+    if (*two || *more) fputs(" : splat(0.0f)", out);
+}
+
+/* The ranges at one pair of pixels and one block of channels, combined into the planes of V. */
 static void emit_input_pair(FILE *out, const struct mo_strassen *s) {
-    fprintf(out,
-            "/* p, q: the pixels; two: the second one exists; more: the second half's block does */\n"
-            "INLINE void input_pair(const char *p, const char *q, i64 two, i64 more, char *to) {\n"
-            "    for (i64 c = 0; c < 64; c += sizeof(v)) {\n"
-            "        const v x0 = load(p + c), x1 = more ? load(p + c + %lld) : splat(0.0f);\n"
-            "        const v x2 = two ? load(q + c) : splat(0.0f);\n"
-            "        const v x3 = two && more ? load(q + c + %lld) : splat(0.0f);\n",
-            ll(s->kb * s->x_block), ll(s->kb * s->x_block));
-    for (int p = 0; p < MO_STRASSEN; p++) {
+    const struct mo_strassen_scheme *scheme = s->scheme;
+    fputs("/* p, q: the pixels; two: the second one exists; left: blocks of channels from here on */\n"
+          "INLINE void input_pair(const char *p, const char *q, i64 two, i64 left, char *to) {\n"
+          "    (void)two, (void)left;\n"
+          "    for (i64 c = 0; c < 64; c += sizeof(v)) {\n",
+          out);
+    for (int i = 0; i < 2 * scheme->depth; i++) {
+        int row = i / scheme->depth, range = i % scheme->depth;
+        char more[24] = "";
+        if (range && s->icb % scheme->depth) snprintf(more, sizeof more, "left > %lld", ll(range * s->kb));
+        fprintf(out, "        const v x%d = ", i);
+        emit_load(out, row ? "q + c" : "p + c", range * s->kb * s->x_block, row && s->pixels % 2 ? "two" : "",
+                  more);
+        fputs(";\n", out);
+    }
+    for (int p = 0; p < scheme->products; p++) {
         fprintf(out, "        store(to + c + %lld, ", ll(p * s->v_plane));
-        emit_sum(out, "x", mo_strassen_table.left[p], 4);
+        emit_sum(out, "x", scheme->left[p], 2 * scheme->depth);
         fputs(");\n", out);
     }
     fputs("    }\n}\n\n", out);
@@ -52,8 +67,7 @@ static void emit_pixel_at(FILE *out, const struct mo_strassen *s) {
 /* V of a chunk for input blocks [k0, k1): along the pixels of a block, or along the blocks of a row. */
 static void emit_input(FILE *out, const struct mo_strassen *s) {
     static const char *const loops[2] = {"for (i64 k = k0; k < k1; k++)", "for (i64 i = 0; i < n; i++)"};
-    const char *two = s->pixels % 2 ? "first + t + i + 1 < PAIRS" : "1",
-               *more = s->icb % 2 ? "k + 1 < KB" : "1";
+    const char *two = s->pixels % 2 ? "first + t + i + 1 < PAIRS" : "1";
     fprintf(out,
             "enum { PAIRS = %lld, KB = %lld, NB = %lld, CUT = %d };\n"
             "INLINE i64 least(i64 a, i64 b) { return a < b ? a : b; }\n"
@@ -72,8 +86,8 @@ static void emit_input(FILE *out, const struct mo_strassen *s) {
         "        %s\n            %s {\n"
         "                const char *from = x + k * %lld;\n"
         "                input_pair(from + pixel_at(first + t + i), from + pixel_at(first + t + i + PAIRS), "
-        "%s, %s, to + ((k - k0) * n + i) * 64);\n            }\n    }\n}\n\n",
-        loops[s->rows], loops[!s->rows], ll(s->x_block), two, more);
+        "%s, %lld - k, to + ((k - k0) * n + i) * 64);\n            }\n    }\n}\n\n",
+        loops[s->rows], loops[!s->rows], ll(s->x_block), two, ll(s->icb));
 }
 
 /* The product of one register tile over `n` input blocks, stored to M.  f: what it fetches. */
@@ -136,14 +150,26 @@ static void emit_put(FILE *out, const struct mo_strassen *s) {
     fprintf(out, "    store(y + at, act(sum)%s);\n}\n\n", late ? " + load(res + at)" : "");
 }
 
-/* The outputs of a chunk's pairs in some output blocks of each half: along the pixels of a block, or along
+/* The outputs of a pair in a range of channels. */
+static void emit_column(FILE *out, const struct mo_strassen *s, int range) {
+    bool ragged = range && s->ocb % s->scheme->columns;
+    if (ragged) fprintf(out, "            if (left > %lld) {\n", ll(range * s->nb));
+    fprintf(out, "            const v b%d = load(b + %lld);\n", range, ll(range * s->nb * 64));
+    for (int row = 0; row < 2; row++) {
+        fprintf(out, "            %sput(y, res, at + %lld, ", row ? "if (two) " : "",
+                ll(row * s->pairs * s->y_pixel + range * s->nb * s->y_block));
+        emit_sum(out, "m", s->scheme->out[row * s->scheme->columns + range], s->scheme->products);
+        fprintf(out, ", b%d, part);\n", range);
+    }
+    if (ragged) fputs("            }\n", out);
+}
+
+/* The outputs of a chunk's pairs in some output blocks of each range: along the pixels of a block, or along
  * the blocks of a row. */
 static void emit_output(FILE *out, const struct mo_strassen *s) {
-    static const char *const when[4] = {"", "if (more) ", "if (two) ", "if (two && more) "};
     static const char *const loops[2] = {"for (i64 r = 0; r < blocks; r++)",
                                          "for (i64 i = 0; i < count; i++)"};
-    const char *more = s->ocb % 2 ? "block + r + 1 < NB" : "1",
-               *two = s->pixels % 2 ? "first + i + 1 < PAIRS" : "1";
+    const char *two = s->pixels % 2 ? "first + i + 1 < PAIRS" : "1";
     bool residual = s->p->fuse.residual >= 0;
     emit_put(out, s);
     fprintf(out,
@@ -154,21 +180,17 @@ static void emit_output(FILE *out, const struct mo_strassen *s) {
             "    char *y = (char *)a->out[0] + image * a->out_image[0] + from;\n"
             "    const char *res = %s;\n"
             "    %s\n        %s\n        for (i64 c = 0; c < 64; c += sizeof(v)) {\n"
-            "            const i64 more = %s, two = %s, at = i * %lld + r * %lld + c;\n"
+            "            const i64 left = %lld - block - r, two = %s, at = i * %lld + r * %lld + c;\n"
             "            const char *m = M + r * %lld + i * 64 + c;\n"
             "            const char *b = (const char *)a->bias + (block + r) * 64 + c;\n"
-            "            const v b0 = load(b), b1 = more ? load(b + NB * 64) : b0;\n",
+            "            (void)left;\n",
             ll(s->y_pixel), ll(s->y_block),
             residual ? "(const char *)a->residual + image * a->residual_image + from" : "0", loops[s->rows],
-            loops[!s->rows], more, two, ll(s->y_pixel), ll(s->y_block), ll(s->m_block));
-    for (int p = 0; p < MO_STRASSEN; p++)
+            loops[!s->rows], ll(s->ocb), two, ll(s->y_pixel), ll(s->y_block), ll(s->m_block));
+    for (int p = 0; p < s->scheme->products; p++)
         fprintf(out, "            const v m%d = load(m + %lld);\n", p, ll(p * s->m_plane));
-    for (int q = 0; q < 4; q++) {
-        fprintf(out, "            %sput(y, res, at + %lld, ", when[q],
-                ll(q / 2 * s->pairs * s->y_pixel + q % 2 * s->nb * s->y_block));
-        emit_sum(out, "m", mo_strassen_table.out[q], MO_STRASSEN);
-        fprintf(out, ", b%d, part);\n", q % 2);
-    }
+    for (int range = 0; range < s->scheme->columns; range++)
+        emit_column(out, s, range);
     fputs("        }\n}\n\n", out);
 }
 
@@ -188,7 +210,7 @@ static void emit_unit(FILE *out, const struct mo_strassen *s) {
         "            for (i64 j = 0; j < cuts; j++) {\n"
         "                const i64 t = cut_at(j, count, cuts), n = cut_at(j + 1, count, cuts) - t;\n",
         ll(s->sets * s->blocks), ll(s->sets * s->blocks), s->blocks, s->blocks,
-        ll(MO_STRASSEN * s->kb * 1024), MO_STRASSEN);
+        ll(s->scheme->products * s->kb * 1024), s->scheme->products);
     fprintf(out,
             "                products[b + %d > NB][n - %d](V + p * %lld + t * (k1 - k0) * 64, w, k1 - k0,\n"
             "                    M + p * %lld + t * 64, w + panel + j * (k1 - k0) * %lld);\n            }\n"
@@ -206,7 +228,7 @@ static void emit_run(FILE *out, const struct mo_strassen *s) {
             "        const i64 chunk = u / %lld, image = chunk / %lld, c = chunk %% %lld;\n"
             "        const i64 first = chunk_at(c), count = chunk_at(c + 1) - first;\n"
             "        const char *x = (const char *)a->in[0] + image * a->in_image[0];\n",
-            ll(s->size), ll(s->extra), ll(MO_STRASSEN * s->v_plane), again ? "" : ", inside = -1",
+            ll(s->size), ll(s->extra), ll(s->scheme->products * s->v_plane), again ? "" : ", inside = -1",
             ll(s->groups), ll(s->chunks), ll(s->chunks));
     fprintf(out,
             "        for (i64 part = 0; part < %lld; part++) {\n"

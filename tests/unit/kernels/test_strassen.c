@@ -61,6 +61,10 @@ static const struct {
      {{1, 2, 2, 1, 0}, {1, 2, 1, 1, 0}, {2, 1, 1, 2, 1}}},
     {{3, 128, 6, 7, 144, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, MO_ACT_CLIP, 0},
      {{2, 2, 4, 2, 0, 21}, {2, 4, 3, 1, 0}, {4, 2, 4, 2, 0, 4}}},
+    {{1, 272, 5, 7, 272, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, MO_ACT_RELU, 1},
+     {{1, 2, 1, 1, 0, 0, 1}, {2, 3, 1, 2, 1, 0, 1}, {4, 1, 2, 1, 1, 0, 1}}},
+    {{2, 256, 6, 6, 320, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 1, MO_ACT_NONE, 2},
+     {{2, 1, 1, 1, 1, 0, 1}, {1, 2, 1, 1, 1, 3, 1}, {2, 1, 1, 3, 1, 0, 1}}},
 };
 enum { N_CASES = sizeof cases / sizeof *cases };
 
@@ -154,8 +158,13 @@ static void rows_match(void **state) {
     static const int knob[MO_ISA_COUNT][MO_STRASSEN_KNOBS] = {
         {1, 2, 1, 2, 0}, {2, 1, 2, 1, 1}, {4, 2, 3, 2, 1}};
     for (int isa = mo_isa_next(-1); isa < MO_ISA_COUNT; isa = mo_isa_next(isa)) {
+        int four[MO_STRASSEN_KNOBS];
+        memcpy(four, knob[isa], sizeof four);
+        four[MO_STRASSEN_KNOB_SCHEME] = 1;
         check_rows(37, 144, 160, isa, knob[isa]);
         check_rows(64, 256, 128, isa, knob[isa]);
+        check_rows(37, 272, 432, isa, four);
+        check_rows(64, 512, 256, isa, four);
     }
 }
 
@@ -212,6 +221,25 @@ static void odd_values_stay_in_their_pairs(void **state) {
     conv_case_close(&c);
 }
 
+/* What a scheme makes of numbers a[i] and b[j] is each output's sum of products, whatever they are: the
+ * coefficients of every a[i] b[j] are those of the definition. */
+static void schemes_are_products(void **state) {
+    (void)state;
+    for (int i = 0; i < MO_STRASSEN_SCHEMES; i++) {
+        const struct mo_strassen_scheme *s = &mo_strassen_schemes[i];
+        for (int c = 0; c < 2 * s->columns; c++)
+            for (int a = 0; a < 2 * s->depth; a++)
+                for (int b = 0; b < s->depth * s->columns; b++) {
+                    int sum = 0, row = c / s->columns, column = c % s->columns;
+                    for (int p = 0; p < s->products; p++)
+                        sum += s->out[c][p] * s->left[p][a] * s->right[p][b];
+                    bool term =
+                        a / s->depth == row && a % s->depth == b / s->columns && b % s->columns == column;
+                    assert_int_equal(sum, term);
+                }
+    }
+}
+
 /* Points are legal and in order of predicted cost, V stays in the private cache; other layers are not taken.
  */
 static void points_are_ordered(void **state) {
@@ -228,7 +256,7 @@ static void points_are_ordered(void **state) {
         assert_true(n >= 3);
         for (int i = 0; i < n; i++) {
             assert_true(mo_strassen_describe(&p, &points[i], &s));
-            assert_true(MO_STRASSEN * s.v_plane <= MO_STRASSEN_V_BYTES || s.chunks == 1);
+            assert_true(s.scheme->products * s.v_plane <= MO_STRASSEN_V_BYTES || s.chunks == 1);
             assert_true(s.v_plane % 4096 && s.m_plane % 4096);
             assert_true(i == 0 || points[i].cost_ns >= points[i - 1].cost_ns);
         }
@@ -261,7 +289,7 @@ static void many_cores_get_a_point(void **state) {
     int n = family->points(&p, few, MO_MAX_POINTS);
     p.cores = 64;
     int all = family->points(&p, many, MO_MAX_POINTS);
-    assert_int_equal(all, n + 2); /* panels of two and of four blocks */
+    assert_int_equal(all, n + 4); /* both schemes, panels of two and of four blocks */
     for (int i = 0; i < n; i++) {
         assert_memory_equal(few[i].knob, many[i].knob, sizeof few[i].knob);
         assert_true(many[i].units < 64 && !many[i].wide && !few[i].wide);
@@ -272,7 +300,8 @@ static void many_cores_get_a_point(void **state) {
         for (int i = 0; i < n; i++)
             assert_true(many[i].packing != many[w].packing || many[i].part_ns > many[w].part_ns);
     }
-    assert_int_not_equal(many[n].packing, many[n + 1].packing);
+    for (int w = n + 1; w < all; w++)
+        assert_int_not_equal(many[w].packing, many[w - 1].packing);
     assert_int_equal(family->points(&p, many, n), n); /* no room */
 }
 
@@ -288,6 +317,7 @@ int main(void) {
         cmocka_unit_test(rows_match),
         cmocka_unit_test(sliced_rows_match),
         cmocka_unit_test(odd_values_stay_in_their_pairs),
+        cmocka_unit_test(schemes_are_products),
         cmocka_unit_test(points_are_ordered),
         cmocka_unit_test(many_cores_get_a_point),
     };
