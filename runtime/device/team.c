@@ -10,13 +10,17 @@
 struct worker {
     _Atomic uint32_t posted; /* jobs posted; the futex word */
     _Atomic uint32_t asleep;
+    _Atomic uint32_t taken; /* jobs that the worker or a guest has begun */
+    _Atomic uint32_t back;  /* twice the jobs that have returned; odd: somebody waits for that (futex word) */
+    _Atomic int64_t guests_ns;
     struct mo_job job; /* written before posted grows, read after */
     struct mo_team *team;
     struct mo_thread thread;
-    int core, cpu;
+    int core;
+    _Atomic int cpu; /* -1: wherever the system puts it */
     bool started;
     _Atomic uint32_t lent; /* a host's thread: 0 not come, 1 at work, 2 gone (the futex word) */
-    char pad[36];
+    char pad[20];
 };
 
 struct mo_team {
@@ -36,10 +40,9 @@ static bool has_job(uint32_t posted, uint32_t seen) {
 }
 
 /* Waits for the mailbox to pass `seen`; false when the team stops and nothing is there. */
-static bool await_job(struct worker *w, uint32_t seen) {
-    struct mo_team *team = w->team;
-    const struct mo_sys *sys = team->env->sys;
-    int64_t until = sys->now(sys->self) + team->spin_ns;
+static bool await_job(struct worker *w, uint32_t seen, int64_t spin_ns) {
+    const struct mo_sys *sys = w->team->env->sys;
+    int64_t until = sys->now(sys->self) + spin_ns;
     do {
         for (int i = 0; i < 64; i++) {
             uint32_t posted = atomic_load_explicit(&w->posted, memory_order_acquire);
@@ -80,11 +83,42 @@ static void check_core(struct worker *w) {
     if (cpu >= 0 && cpu != w->cpu) lose_core(w, "the process's affinity has changed");
 }
 
+/* So many jobs have returned, of a count that may have wrapped around. */
+static bool are_back(uint32_t back, uint32_t jobs) {
+    return ((back >> 1 ^ jobs) & ~STOP) == 0;
+}
+
+static void await_back(struct worker *w, uint32_t jobs) {
+    const struct mo_sys *sys = w->team->env->sys;
+    uint32_t back = atomic_load(&w->back);
+    while (!are_back(back, jobs)) {
+        uint32_t odd = back | 1;
+        if (back == odd || atomic_compare_exchange_strong(&w->back, &back, odd))
+            sys->futex_wait(sys->self, &w->back, odd, 0);
+        back = atomic_load(&w->back);
+    }
+}
+
+/* The team may be gone when this returns, if somebody waited for it. */
+static void come_back(struct worker *w, const struct mo_sys *sys) {
+    if (atomic_fetch_add(&w->back, 2) & 1) sys->futex_wake(sys->self, &w->back, 1);
+}
+
 static void run_jobs(struct worker *w) {
-    for (uint32_t seen = 0; await_job(w, seen); seen++) {
+    int64_t spin_ns = w->team->spin_ns;
+    for (uint32_t seen = 0; await_job(w, seen, spin_ns); seen++) {
+        uint32_t taken = seen;
+        if (!atomic_compare_exchange_strong(&w->taken, &taken, seen + 1)) {
+            spin_ns = 0; /* guests do what comes: no need to be awake for it */
+            seen = taken - 1;
+            continue;
+        }
+        spin_ns = w->team->spin_ns;
+        await_back(w, seen); /* a guest may still be on its way out of the job before */
         check_core(w);
         struct mo_job job = w->job;
         job.run(job.ctx, w->core, job.worker, job.n_workers);
+        come_back(w, w->team->env->sys);
     }
 }
 
@@ -129,6 +163,36 @@ void mo_team_wake(struct mo_team *team, int core) {
 
 void mo_team_post(struct mo_team *team, int core, const struct mo_job *job) {
     if (mo_team_put(team, core, job)) mo_team_wake(team, core);
+}
+
+/* A guest on a core of another worker would take it from that one. */
+static bool may_be_guest(const struct mo_team *team, const struct worker *w, int cpu) {
+    if (!w->started) return false; /* a host's thread is not ours to replace */
+    for (int i = 0; i < team->n; i++)
+        if (&team->worker[i] != w && team->worker[i].cpu >= 0 && team->worker[i].cpu == cpu) return false;
+    return true;
+}
+
+bool mo_team_put_guest(struct mo_team *team, int core, int cpu, const struct mo_job *job) {
+    struct worker *w = &team->worker[core];
+    const uint32_t posted = atomic_load(&w->posted);
+    if (!may_be_guest(team, w, cpu) || !are_back(atomic_load(&w->back), posted)) return false;
+    w->job = *job;
+    atomic_fetch_add(&w->taken, 1); /* before it is posted: a worker that polls must not begin it */
+    atomic_fetch_add(&w->posted, 1);
+    return true;
+}
+
+void mo_team_be_guest(struct mo_team *team, int core) {
+    struct worker *w = &team->worker[core];
+    const struct mo_sys *sys = team->env->sys;
+    const struct mo_job job = w->job;
+    const int64_t begin = sys->now(sys->self);
+    unsigned before = mo_fpu_flush();
+    job.run(job.ctx, core, job.worker, job.n_workers);
+    mo_fpu_restore(before);
+    atomic_fetch_add_explicit(&w->guests_ns, sys->now(sys->self) - begin, memory_order_relaxed);
+    come_back(w, sys);
 }
 
 int mo_team_create(const struct mo_team_config *c, struct mo_team **out, moire_error *err) {
@@ -181,9 +245,10 @@ void mo_team_destroy(struct mo_team *team) {
         sys->futex_wake(sys->self, &team->worker[i].posted, 1);
     }
     for (int i = 0; i < team->n; i++)
-        if (team->worker[i].started)
+        if (team->worker[i].started) {
             sys->thread_join(sys->self, team->worker[i].thread);
-        else
+            await_back(&team->worker[i], atomic_load(&team->worker[i].posted)); /* a guest */
+        } else
             await_guest(team, &team->worker[i]);
     mo_free(team->env, team->worker);
     mo_free(team->env, team);
@@ -191,7 +256,8 @@ void mo_team_destroy(struct mo_team *team) {
 
 int64_t mo_team_core_cpu_ns(const struct mo_team *team, int core) {
     const struct mo_sys *sys = team->env->sys;
-    return sys->thread_cpu(sys->self, team->worker[core].thread);
+    return sys->thread_cpu(sys->self, team->worker[core].thread) +
+           atomic_load_explicit(&team->worker[core].guests_ns, memory_order_relaxed);
 }
 
 int64_t mo_team_cpu_ns(const struct mo_team *team) {

@@ -4,7 +4,9 @@
  * A let is any set of workers: whoever starts a job on a let posts it to every member.  A worker with an
  * empty mailbox spins for a bounded time and then sleeps on a futex.  Posting to a worker whose last job has
  * not returned is the caller's mistake; the scheduler core's idle set excludes it.  Workers flush denormals.
- */
+ *
+ * A thread that is about to wait for what a job does may do the job itself, as a guest of its core: nobody
+ * has to wake up then.  To everyone else it is that core's worker until it has returned; the worker waits. */
 #ifndef MO_TEAM_H
 #define MO_TEAM_H
 #include <stdbool.h>
@@ -38,7 +40,12 @@ void mo_team_post(struct mo_team *team, int core, const struct mo_job *job);
  */
 bool mo_team_put(struct mo_team *team, int core, const struct mo_job *job);
 void mo_team_wake(struct mo_team *team, int core);
-/* CPU time used by all workers so far; by that of one core, which is not lent. */
+/* The same for a job that the calling thread, which is on OS cpu `cpu`, does itself by mo_team_be_guest() as
+ * soon as it holds no lock.  False, and nothing is posted: the core's worker is not idle, or it would be on
+ * another core of the team's. */
+bool mo_team_put_guest(struct mo_team *team, int core, int cpu, const struct mo_job *job);
+void mo_team_be_guest(struct mo_team *team, int core);
+/* CPU time used by all workers so far, and their guests; by those of one core, which is not lent. */
 int64_t mo_team_cpu_ns(const struct mo_team *team);
 int64_t mo_team_core_cpu_ns(const struct mo_team *team, int core);
 #endif

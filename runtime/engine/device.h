@@ -93,6 +93,10 @@ struct mo_device_calls {
     void (*released)(void *self, int tenant, void *user);
     /* The lock is held: lets it go by mo_device_unlock() and then does what was put off under it. */
     void (*leave)(void *self);
+    /* No lock is held.  Does the part of a core that `start` left to the device's guest.  NULL: it leaves
+     * none.
+     */
+    void (*be_guest)(void *self, int core);
 
     /* No lock is held.  Loads what a tenant needs and opens it by mo_device_admit().  NULL: nothing to load.
      */
@@ -121,9 +125,17 @@ struct mo_device_config {
     void *clock_self;
 };
 
+/* A thread that waits for a query which it is about to submit: one core's part of the first block may be its.
+ */
+struct mo_device_guest {
+    int cpu;  /* the OS cpu that it is on */
+    int core; /* -1 before; the core whose part it has to do: mo_device_be_guest() */
+};
+
 /* A query for a device. */
 struct mo_device_query {
-    struct mo_arrival arrival; /* arrival 0: now; user is what answer() and release() of the model get */
+    struct mo_device_guest *guest; /* NULL: nobody waits.  Devices without cores do not look at it */
+    struct mo_arrival arrival;     /* arrival 0: now; user is what answer() and release() of the model get */
     uint64_t known;  /* the handle that its owner has of it from another device; 0 = it is new here */
     uint64_t handle; /* once it is accepted */
     int code;        /* whether it was */

@@ -52,6 +52,7 @@ struct mo_device {
     int number; /* its place in the engine, which handles carry */
     int64_t timer_at, since, cpu_before;
     struct mo_query_list resolved;
+    struct mo_device_guest *guest;  /* of the query that is being submitted */
     int n_late;                     /* units that are still inside of a block that has ended */
     struct mo_delivery *deliveries; /* answers that are being given */
     struct mo_stuck_block *stuck;   /* by unit, n_stuck of them in use */
@@ -80,6 +81,8 @@ void mo_device_close(struct mo_device *device, int tenant, int code);
 void mo_device_quiet(struct mo_device *device, int tenant);
 void mo_device_submit(struct mo_device *device, int tenant, struct mo_device_query *queries, int n,
                       moire_error *err);
+/* The calling thread does what a query's `guest` says. */
+void mo_device_be_guest(struct mo_device *device, int core);
 int mo_device_cancel(struct mo_device *device, uint64_t handle);
 int mo_device_cancel_known(struct mo_device *device, uint64_t known);
 void mo_device_drain(struct mo_device *device);
@@ -109,8 +112,9 @@ void mo_device_leave_answers(struct mo_device *device);
 void mo_device_say(struct mo_device *device, int level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 /* Lets the lock go as mo_device_drop(), and delivers what is due on this thread, which is a unit's and owns
- * `ring`. */
-void mo_device_drop_and_deliver(struct mo_device *device, struct mo_ring *ring, int unit);
+ * `ring`.  only: what a guest delivers, for its callers may hold locks that others' callbacks take; 0: all.
+ */
+void mo_device_drop_and_deliver(struct mo_device *device, struct mo_ring *ring, int unit, uint64_t only);
 /* Tells threads that wait for a change of the core's state; after the lock was let go. */
 void mo_device_note_change(struct mo_device *device);
 /* Sleeps until `done` holds, which is asked under the lock. */

@@ -61,10 +61,11 @@ void mo_device_wait(struct mo_device *d, bool (*done)(struct mo_device *d, int a
 }
 
 /* --- answers -------------------------------------------------------------------------------------------- */
-/* Takes the oldest resolved query out of the list; the lock is held. */
-static bool next_answer(struct mo_device *d, int *slot, struct mo_device_model *tenant, int *tenant_id,
-                        struct mo_answer *out) {
+/* Takes the oldest resolved query out of the list, if it is `only` or that is 0; the lock is held. */
+static bool next_answer(struct mo_device *d, uint64_t only, int *slot, struct mo_device_model *tenant,
+                        int *tenant_id, struct mo_answer *out) {
     struct mo_queries *q = mo_sched_queries(d->sched);
+    if (only && d->resolved.first >= 0 && mo_query_handle(q, d->resolved.first) != only) return false;
     *slot = mo_query_list_take(q, &d->resolved, out);
     if (*slot < 0) return false;
     *tenant_id = q->view[*slot].tenant;
@@ -83,16 +84,19 @@ static void answered(struct mo_device *d, int slot, struct mo_delivery *at) {
 }
 
 /* Delivers all answers that are due; called without the lock, on a thread that owns `ring`: a unit's, or the
- * service thread (-1). */
-static void deliver(struct mo_device *d, struct mo_ring *ring, int unit) {
+ * service thread (-1); or, `only` this, what comes behind it being the service thread's. */
+static void deliver(struct mo_device *d, struct mo_ring *ring, int unit, uint64_t only) {
     struct mo_delivery delivery;
     struct mo_device_model tenant;
     struct mo_answer answer;
     int slot, id;
     for (;;) {
         mo_device_take(d);
-        bool any = next_answer(d, &slot, &tenant, &id, &answer);
-        if (any) mo_device_deliveries_add(d, &delivery, id, unit);
+        bool any = next_answer(d, only, &slot, &tenant, &id, &answer);
+        if (any)
+            mo_device_deliveries_add(d, &delivery, id, unit);
+        else
+            mo_device_leave_answers(d);
         d->calls->leave(d->self);
         if (!any) return;
         const uint64_t query = answer.query;
@@ -105,12 +109,12 @@ static void deliver(struct mo_device *d, struct mo_ring *ring, int unit) {
     }
 }
 
-void mo_device_drop_and_deliver(struct mo_device *d, struct mo_ring *ring, int unit) {
+void mo_device_drop_and_deliver(struct mo_device *d, struct mo_ring *ring, int unit, uint64_t only) {
     bool due = d->resolved.first >= 0;
     if (d->n_stuck) mo_device_note_stuck(d);
     d->calls->leave(d->self);
     mo_device_note_change(d);
-    if (due) deliver(d, ring, unit);
+    if (due) deliver(d, ring, unit, only);
 }
 
 /* --- the log -------------------------------------------------------------------------------------------- */
@@ -161,7 +165,7 @@ void *mo_device_serve(void *arg) {
         d->calls->leave(d->self);
         if (lines) mo_device_write_lines(d);
         if (due)
-            deliver(d, ring, -1);
+            deliver(d, ring, -1, 0);
         else if (stop)
             return NULL;
         else

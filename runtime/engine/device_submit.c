@@ -10,7 +10,9 @@ static void submit(struct mo_device *d, int tenant, struct mo_device_query *quer
     struct mo_arrival a = query->arrival;
     mo_event_put(mo_device_locked_ring(d), now, MO_LOG_SUBMIT, 0, tenant, a.arrival, 0, 0);
     if (!a.arrival) a.arrival = now;
+    d->guest = query->guest;
     query->code = mo_sched_accept(d->sched, tenant, &a, now, &slot, err);
+    d->guest = NULL;
     if (query->code) return;
     struct mo_queries *q = mo_sched_queries(d->sched);
     q->record[slot].known = query->known; /* nobody has looked: it is answered without the lock */
@@ -30,6 +32,10 @@ void mo_device_submit(struct mo_device *d, int tenant, struct mo_device_query *q
     }
     if (n > 1) mo_sched_unhold(d->sched, mo_now(d->env));
     mo_device_drop(d);
+}
+
+void mo_device_be_guest(struct mo_device *d, int core) {
+    d->calls->be_guest(d->self, core);
 }
 
 static bool is_quiet(struct mo_device *d, int tenant) {

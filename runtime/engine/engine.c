@@ -100,6 +100,10 @@ int mo_engine_take_over(struct mo_engine *e, int tenant, const struct mo_arrival
     return q.code;
 }
 
+void mo_engine_be_guest(struct mo_engine *e, int tenant, int core) {
+    mo_device_be_guest(device_of(e, tenant), core);
+}
+
 void mo_engine_quiet(struct mo_engine *e, int tenant) {
     mo_device_quiet(device_of(e, tenant), mo_engine_index(tenant));
 }

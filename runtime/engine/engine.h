@@ -58,6 +58,8 @@ int mo_engine_take_over(struct mo_engine *engine, int tenant, const struct mo_ar
                         uint64_t known, moire_error *err);
 /* Wherever it is now.  MOIRE_ESTALE: there is none of that handle, or it is decided. */
 int mo_engine_cancel(struct mo_engine *engine, uint64_t handle);
+/* The calling thread does what `guest` of a query that it has submitted says; the tenant may be gone. */
+void mo_engine_be_guest(struct mo_engine *engine, int tenant, int core);
 /* Waits until no accepted query is unanswered. */
 void mo_engine_drain(struct mo_engine *engine);
 /* Resolves everything with `code`; answers follow from the engine's threads. */

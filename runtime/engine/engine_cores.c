@@ -70,11 +70,14 @@ static int64_t cpu_ns(void *self) {
 static void call_in(struct mo_team_block *block, int core, int seat, bool joined) {
     struct mo_cores_engine *c = block->cores;
     struct mo_core_place *place = &c->place[core];
+    struct mo_device_guest *guest = c->device->guest;
+    const struct mo_job job = {mo_team_block_work, block, seat, block->n_inside};
     mo_claims_seat(&place->member, seat);
     atomic_store_explicit(&place->state, MO_CORE_IN, memory_order_relaxed);
     place->joined = joined;
-    if (!mo_team_put(c->team, core, &(struct mo_job){mo_team_block_work, block, seat, block->n_inside}))
-        return;
+    place->guest = guest && guest->core < 0 && mo_team_put_guest(c->team, core, guest->cpu, &job);
+    if (place->guest) guest->core = core;
+    if (place->guest || !mo_team_put(c->team, core, &job)) return;
     mo_cores_add(&c->wake, core);
     c->any_wake = true;
 }
@@ -170,6 +173,10 @@ static void leave(void *self) {
     if (doorbell) mo_device_ring_doorbell(c->device);
 }
 
+static void be_guest(void *self, int core) {
+    mo_team_be_guest(((struct mo_cores_engine *)self)->team, core);
+}
+
 const struct mo_device_calls mo_engine_cores = {
     .name = "cores",
     .open = open_cores,
@@ -178,5 +185,6 @@ const struct mo_device_calls mo_engine_cores = {
     .start = start,
     .resize = resize,
     .leave = leave,
+    .be_guest = be_guest,
     .cpu_ns = cpu_ns,
 };

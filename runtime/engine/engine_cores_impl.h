@@ -15,7 +15,8 @@ struct mo_core_place {
     struct mo_claims_member member;
     _Atomic uint32_t state;
     bool joined; /* it was asked into a block that ran already */
-    char pad[56];
+    bool guest;  /* who does its part waits for the query */
+    char pad[55];
 };
 
 /* A block and the team that runs it.  Step 0 of the claims brings the input in, step i runs layer begin + i -

@@ -18,6 +18,7 @@ struct part {
     struct mo_ring *ring;
     int core;
     bool begun;
+    uint64_t only; /* what a guest delivers */
     int64_t entry; /* of the core's recent blocks; -1: none */
 };
 
@@ -153,7 +154,7 @@ static void come_back(struct part *p, enum mo_claims_end end) {
     const int lead = late ? -1 : block->run.lead;
     go_out(block, p->core);
     mo_sched_cores_back(d->sched, lead, &core, now);
-    mo_device_drop_and_deliver(d, p->ring, p->core);
+    mo_device_drop_and_deliver(d, p->ring, p->core, p->only);
 }
 
 /* Whether one of the others is still in the block. */
@@ -199,7 +200,7 @@ static void complete(struct part *p, int code) {
     const int n_late = mo_cores_count(&late);
     d->n_late += n_late;
     mo_sched_block_done(d->sched, lead, ran, code, from, end, n_late ? &late : NULL, end);
-    mo_device_drop_and_deliver(d, p->ring, p->core);
+    mo_device_drop_and_deliver(d, p->ring, p->core, p->only);
 }
 
 /* Gives the others time to get out. */
@@ -216,7 +217,12 @@ void mo_team_block_work(void *ctx, int core, int worker, int n_workers) {
     static const struct mo_claims_calls calls = {run_step, run_pieces, run_again};
     struct mo_team_block *block = ctx;
     struct mo_cores_engine *c = block->cores;
-    struct part part = {block, &c->place[core], mo_device_ring(c->device, core), core, false, -1};
+    struct part part = {.block = block,
+                        .place = &c->place[core],
+                        .ring = mo_device_ring(c->device, core),
+                        .core = core,
+                        .only = c->place[core].guest ? block->handle : 0,
+                        .entry = -1};
     int code = MOIRE_OK;
     (void)worker, (void)n_workers;
     enum mo_claims_end end =

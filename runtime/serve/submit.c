@@ -96,10 +96,10 @@ static void settle(moire_tenant *t, bool lends, const struct mo_device_query *q,
     mo_account_reject(t->runtime->env.sys, &t->accounting);
 }
 
-/* One query, which needs no room but the stack. */
+/* One query, which needs no room but the stack.  guest: as in struct mo_device_query. */
 static int submit(moire_tenant *t, moire_submission *s, int n_inputs, moire_callback callback,
-                  moire_query *handle, moire_error *err) {
-    struct mo_device_query q = {.known = 0};
+                  struct mo_device_guest *guest, moire_query *handle, moire_error *err) {
+    struct mo_device_query q = {.guest = guest};
     int rc = mo_runtime_here(t->runtime, err);
     if (!rc) rc = begin(t, s, n_inputs, callback, &q, err);
     if (rc) return rc;
@@ -115,7 +115,7 @@ int moire_submit_with(moire_tenant *t, const moire_tensor *inputs, int n_inputs,
                       moire_query *handle, moire_error *err) {
     if (!t) return mo_fail(err, MOIRE_EINVAL, "moire_submit_with: no tenant given");
     moire_submission s = {.inputs = inputs, .options = options, .user = user};
-    return submit(t, &s, n_inputs, callback, handle, err);
+    return submit(t, &s, n_inputs, callback, NULL, handle, err);
 }
 
 int moire_submit(moire_tenant *t, const moire_tensor *inputs, int n_inputs, int64_t arrival_ns,
@@ -124,7 +124,7 @@ int moire_submit(moire_tenant *t, const moire_tensor *inputs, int n_inputs, int6
     if (arrival_ns < 0) return mo_fail(err, MOIRE_EINVAL, "moire_submit: arrival_ns is negative");
     const moire_query_options options = {.size = sizeof options, .arrival_ns = arrival_ns};
     moire_submission s = {.inputs = inputs, .options = &options, .user = user};
-    return submit(t, &s, n_inputs, callback, handle, err);
+    return submit(t, &s, n_inputs, callback, NULL, handle, err);
 }
 
 int moire_submit_many(moire_tenant *t, moire_submission *queries, int n, moire_callback callback,
@@ -158,6 +158,8 @@ int moire_submit_many(moire_tenant *t, moire_submission *queries, int n, moire_c
 }
 
 /* --- the blocking form --- */
+enum { BRIEF_NS = 300000 };
+
 struct waiter {
     const struct mo_sys *sys;
     const moire_tenant *tenant;
@@ -192,15 +194,26 @@ static void finish(void *user, const moire_answer *answer) {
     sys->futex_wake(sys->self, &w->done, 1);
 }
 
+/* To wake a worker, and to be woken, takes longer than such a model: the caller rather computes it itself. */
+static bool is_brief(const moire_tenant *t) {
+    const struct mo_profile *p = t->profile;
+    return p && mo_profile_time(p, 1, 0, p->n_layers) < BRIEF_NS;
+}
+
 int moire_run(moire_tenant *t, const moire_tensor *inputs, int n_inputs, moire_tensor *outputs, int n_outputs,
               moire_error *err) {
     if (!t) return mo_fail(err, MOIRE_EINVAL, "moire_run: no tenant given");
     if (n_outputs != moire_n_outputs(t) || (n_outputs && !outputs))
         return mo_fail(err, MOIRE_EINVAL, "'%s' has %d outputs, %d were given", t->name, moire_n_outputs(t),
                        outputs ? n_outputs : 0);
-    struct waiter w = {.sys = t->runtime->env.sys, .tenant = t, .outputs = outputs};
-    int rc = moire_submit(t, inputs, n_inputs, 0, finish, &w, NULL, err);
+    const moire_runtime *rt = t->runtime;
+    struct waiter w = {.sys = rt->env.sys, .tenant = t, .outputs = outputs};
+    struct mo_device_guest guest = {.cpu = w.sys->cpu(w.sys->self), .core = -1};
+    moire_submission s = {.inputs = inputs, .user = &w};
+    const int place = t->place[0].tenant;
+    int rc = submit(t, &s, n_inputs, finish, is_brief(t) ? &guest : NULL, NULL, err);
     if (rc) return rc;
+    if (guest.core >= 0) mo_engine_be_guest(rt->engine, place, guest.core);
     while (!atomic_load(&w.done))
         w.sys->futex_wait(w.sys->self, &w.done, 0, 0);
     if (w.code && err) *err = w.err;

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 #include "runtime/device/barrier.h"
@@ -155,6 +156,96 @@ static void the_lock_excludes(void **state) {
     mo_team_destroy(team);
 }
 
+/* A guest's job that posts the next one to the core that it is on, and is then slow to return. */
+struct visit {
+    struct mo_team *team;
+    _Atomic int inside, done, wrong;
+    pthread_t guest;
+};
+
+static void follow(void *ctx, int core, int worker, int n_workers) {
+    struct visit *v = ctx;
+    (void)core, (void)worker, (void)n_workers;
+    if (atomic_load(&v->inside) || pthread_equal(pthread_self(), v->guest)) atomic_fetch_add(&v->wrong, 1);
+    atomic_fetch_add(&v->done, 1);
+}
+
+static void visit(void *ctx, int core, int worker, int n_workers) {
+    struct visit *v = ctx;
+    (void)worker, (void)n_workers;
+    if (!pthread_equal(pthread_self(), v->guest)) atomic_fetch_add(&v->wrong, 1);
+    atomic_store(&v->inside, 1);
+    mo_team_post(v->team, core, &(struct mo_job){follow, v, 0, 1});
+    for (int i = 0; i < 200; i++)
+        mo_cpu_relax();
+    atomic_store(&v->inside, 0);
+}
+
+/* Jobs of guests, of the worker, and of the worker behind a guest that is not out yet: each once, by whom it
+ * is for, and never two at a time. */
+static void guests_take_the_place_of_workers(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    for (int64_t spin = 0; spin <= 200000; spin += 200000) {
+        struct mo_team *team = make_team(&env, WORKERS, spin);
+        struct visit v = {.team = team, .guest = pthread_self()};
+        struct counts t = {0};
+        int posted = 0, visits = 0;
+        for (int i = 0; i < ROUNDS; i++) {
+            if (mo_team_put_guest(team, 1, -1, &(struct mo_job){visit, &v, 0, 1})) {
+                mo_team_be_guest(team, 1);
+                wait_for(&env, &v.done, ++visits);
+            }
+            for (int k = i % 3; k > 0; k--) {
+                mo_team_post(team, 1, &(struct mo_job){tick, &t, 1, WORKERS});
+                wait_for(&env, &t.done, ++posted);
+            }
+        }
+        assert_int_equal(atomic_load(&v.wrong), 0);
+        assert_true(visits > ROUNDS / 2);
+        assert_int_equal(atomic_load(&t.by_core[1]), posted);
+        mo_team_destroy(team);
+    }
+}
+
+static void hold(void *ctx, int core, int worker, int n_workers) {
+    _Atomic int *go = ctx;
+    (void)core, (void)worker, (void)n_workers;
+    while (!atomic_load(go))
+        mo_cpu_relax();
+}
+
+/* None where the worker is at work, where the caller's cpu is another worker's, nor of a host's thread. */
+static void guests_are_refused(void **state) {
+    (void)state;
+    struct mo_env env = mo_env_default();
+    const int cpu[WORKERS] = {0, 1, 2};
+    struct mo_team_config c = {.env = &env, .n = WORKERS, .lent = true};
+    struct mo_team *team = make_team(&env, WORKERS, 0), *lent;
+    struct counts t = {0};
+    _Atomic int go = 0;
+    const struct mo_job job = {tick, &t, 0, 1};
+    assert_int_equal(mo_team_create(&c, &lent, NULL), MOIRE_OK);
+    assert_false(mo_team_put_guest(lent, 0, 0, &job));
+    mo_team_destroy(lent);
+    mo_team_post(team, 0, &(struct mo_job){hold, &go, 0, 1});
+    assert_false(mo_team_put_guest(team, 0, 0, &job));
+    atomic_store(&go, 1);
+    while (!mo_team_put_guest(team, 0, 0, &job)) /* until it has returned */
+        mo_cpu_relax();
+    mo_team_be_guest(team, 0);
+    assert_int_equal(atomic_load(&t.by_core[0]), 1);
+    mo_team_destroy(team);
+    c = (struct mo_team_config){.env = &env, .n = 2, .cpu = cpu};
+    assert_int_equal(mo_team_create(&c, &team, NULL), MOIRE_OK);
+    assert_false(mo_team_put_guest(team, 0, 1, &job)); /* cpu 1 is another's */
+    assert_true(mo_team_put_guest(team, 1, 1, &job) && mo_team_put_guest(team, 0, 9, &job));
+    mo_team_be_guest(team, 1);
+    mo_team_be_guest(team, 0);
+    assert_int_equal(atomic_load(&t.done), 3);
+    mo_team_destroy(team);
+}
+
 static void idle_teams_stop(void **state) {
     (void)state;
     struct mo_env env = mo_env_default();
@@ -227,6 +318,8 @@ int main(void) {
         cmocka_unit_test(jobs_post_jobs),
         cmocka_unit_test(barriers_keep_members_together),
         cmocka_unit_test(the_lock_excludes),
+        cmocka_unit_test(guests_take_the_place_of_workers),
+        cmocka_unit_test(guests_are_refused),
         cmocka_unit_test(idle_teams_stop),
         cmocka_unit_test(workers_go_on_where_they_are_put),
     };

@@ -56,7 +56,7 @@ static void *run(void *arg) {
     while ((lead = next_due(t, &code)) >= 0) {
         mo_device_take(t->device);
         end(t, lead, code);
-        mo_device_drop_and_deliver(t->device, mo_device_ring(t->device, 0), 0); /* its ring */
+        mo_device_drop_and_deliver(t->device, mo_device_ring(t->device, 0), 0, 0); /* its ring */
     }
     return NULL;
 }
