@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * layer_profile.c - judges and shows the times of layers; see layer_profile.h.  Text is of our own making:
  * operators in the table's names, shapes and kernels, never a name out of the model. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include "bench/kernels/layer_profile.h"
@@ -36,13 +37,36 @@ void mo_profile_judge(const struct mo_plan *plan, int layer, const struct mo_tim
     out->bound_share = bound / ns;
 }
 
+/* Bytes of the constants of a layer that computes, as the model has them: a plan may have let go of the data.
+ */
+static double weight_bytes(const struct mo_plan *plan, const struct mo_step *s) {
+    double bytes = 0;
+    for (int i = 0; s->flops > 0 && s->node && i < s->node->n_in; i++) {
+        const struct mo_tensor *t = s->node->in[i] >= 0 ? plan->graph->tensors[s->node->in[i]] : NULL;
+        if (t && t->producer < 0 && !t->is_input) bytes += (double)mo_tensor_bytes(t);
+    }
+    return fmin(bytes, (double)s->bytes);
+}
+
+/* Of a plan's weights, the part that no cache can keep. */
+static double part_from_memory(const struct mo_plan *plan, const struct mo_ceiling *ceiling) {
+    const double kept = (double)ceiling->level[MO_LEVEL_MEMORY - 1].capacity;
+    double all = 0;
+    for (int k = 0; k < plan->n_steps; k++)
+        all += weight_bytes(plan, &plan->steps[k]);
+    return all > kept ? 1 - kept / all : 0;
+}
+
 struct mo_floor mo_profile_floor(const struct mo_plan *plan, const struct mo_ceiling *ceiling) {
+    const double part = part_from_memory(plan, ceiling), rate = ceiling->level[MO_LEVEL_MEMORY].read_gb;
     struct mo_floor floor = {0};
     const char *limit;
     for (int k = 0; k < plan->n_steps; k++) {
         const struct mo_step *s = &plan->steps[k];
-        floor.written_ms += 1e-6 * mo_ceiling_bound(ceiling, (double)s->flops, (double)s->bytes, &limit);
-        floor.executed_ms += 1e-6 * mo_ceiling_bound(ceiling, (double)s->executed, (double)s->bytes, &limit);
+        const double bytes = (double)s->bytes, fetch = part > 0 ? part * weight_bytes(plan, s) / rate : 0;
+        floor.written_ms += 1e-6 * fmax(fetch, mo_ceiling_bound(ceiling, (double)s->flops, bytes, &limit));
+        floor.executed_ms +=
+            1e-6 * fmax(fetch, mo_ceiling_bound(ceiling, (double)s->executed, bytes, &limit));
     }
     return floor;
 }

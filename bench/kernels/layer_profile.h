@@ -21,7 +21,8 @@ void mo_profile_judge(const struct mo_plan *plan, int layer, const struct mo_tim
                       const struct mo_ceiling *ceiling, struct mo_profile_row *out);
 
 /* The least time of a plan on this machine, ms, the sum of its layers': each as soon as its arithmetic at the
- * ceiling, or its bytes at the bandwidth of the level that holds them, allow. */
+ * ceiling, or its bytes at the bandwidth of the level that holds them, allow.  Of weights that do not all fit
+ * into the last cache, what that cannot keep from run to run comes from memory. */
 struct mo_floor {
     double written_ms;  /* with the products that the model writes: without Winograd and Strassen */
     double executed_ms; /* with those that the plan's kernels do */

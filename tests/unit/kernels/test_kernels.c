@@ -258,6 +258,18 @@ static void the_floor_of_a_plan_is_that_of_its_layers(void **state) {
     const struct mo_floor floor = mo_profile_floor(&(struct mo_plan){.steps = steps, .n_steps = 3}, &ceiling);
     assert_float_equal(floor.written_ms, 0.09, 1e-9);
     assert_float_equal(floor.executed_ms, 0.06, 1e-9);
+    /* weights of twice what the last cache keeps: half of them comes from memory, however small a layer is */
+    struct mo_tensor weights = {.dtype = MOIRE_F32, .producer = -1};
+    struct mo_tensor *const tensors[] = {&weights};
+    struct mo_graph graph = {.tensors = (struct mo_tensor **)(uintptr_t)tensors};
+    int in[] = {0};
+    struct mo_node node = {.in = in, .n_in = 1};
+    const int64_t kept = ceiling.level[MO_LEVEL_MEMORY - 1].capacity;
+    weights.shape = (struct mo_shape){1, {kept / 4}};
+    for (int i = 0; i < 2; i++)
+        steps[i] = (struct mo_step){.node = &node, .flops = 1000, .executed = 1000, .bytes = kept};
+    const struct mo_plan plan = {.graph = &graph, .steps = steps, .n_steps = 2};
+    assert_float_equal(mo_profile_floor(&plan, &ceiling).written_ms, (double)kept / 10 * 1e-6, 1e-9);
 }
 
 int main(void) {
