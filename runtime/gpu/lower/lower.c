@@ -65,7 +65,6 @@ static const struct {
     {"RNN", "", mo_lower_recurrent},
     {"GRU", "", mo_lower_recurrent},
     {"LSTM", "", mo_lower_recurrent},
-    {"Einsum", "", mo_lower_einsum},
 };
 
 static void (*find(const struct mo_node *node))(struct mo_lower *) {

@@ -326,5 +326,4 @@ void mo_lower_resize(struct mo_lower *l);
 void mo_lower_trilu(struct mo_lower *l);
 void mo_lower_lrn(struct mo_lower *l);
 void mo_lower_recurrent(struct mo_lower *l);
-void mo_lower_einsum(struct mo_lower *l);
 #endif
