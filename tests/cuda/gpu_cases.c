@@ -444,6 +444,7 @@ const struct gpu_case gpu_cases[] = {
     {"plain_products", gpu_case_plain_products},
     {"chosen", gpu_case_chosen},
     {"recurrent", gpu_case_recurrent},
+    {"quantized", gpu_case_quantized},
     {"einsums", gpu_case_einsums},
     {"sampled", gpu_case_sampled},
     {"losses", gpu_case_losses},

@@ -21,6 +21,7 @@ struct ob *gpu_case_volumes(void);
 struct ob *gpu_case_plain_products(void);
 struct ob *gpu_case_chosen(void);
 struct ob *gpu_case_recurrent(void);
+struct ob *gpu_case_quantized(void);
 struct ob *gpu_case_einsums(void);
 struct ob *gpu_case_sampled(void);
 struct ob *gpu_case_losses(void);

@@ -126,6 +126,25 @@ struct ob *gpu_case_recurrent(void) {
     return b;
 }
 
+/* To 8 bits and back, not beside one another: both are kernels of their own. */
+struct ob *gpu_case_quantized(void) {
+    struct ob *b = ob_create(13);
+    ob_input(b, "x", MOIRE_F32, "2,3,4,5");
+    ob_scalar(b, "scale", 0.007f);
+    ob_scalar(b, "three", 3);
+    ob_node(b, "Cast", "three", "zero");
+    ob_int(b, "to", MOIRE_I8);
+    ob_node(b, "QuantizeLinear", "x scale zero", "q");
+    ob_node(b, "Transpose", "q", "t");
+    ob_node(b, "DequantizeLinear", "t scale zero", "y");
+    ob_node(b, "QuantizeLinear", "x scale", "u"); /* of unsigned numbers */
+    ob_node(b, "Transpose", "u", "v");
+    ob_node(b, "DequantizeLinear", "v scale", "z");
+    ob_output(b, "y");
+    ob_output(b, "z");
+    return b;
+}
+
 /* Products in every order of labels, and what is none. */
 struct ob *gpu_case_einsums(void) {
     static const struct {

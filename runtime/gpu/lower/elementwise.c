@@ -135,6 +135,35 @@ void mo_lower_fused(struct mo_lower *l) {
     mo_elementwise_done(l, &p);
 }
 
+/* To 8 bits and back with one constant scale; which of the quantizers that is. */
+static bool quantizer_of(const struct mo_lower *l, struct mo_fused_step *s) {
+    const bool back = !strcmp(l->node->op_type, "DequantizeLinear");
+    const int small = back ? l->node->in[0] : l->node->out[0];
+    struct mo_value in[3];
+    const struct mo_op_ctx ctx = mo_lower_ctx(l, in, 3);
+    for (int i = 1; i < ctx.n_in; i++)
+        if (in[i].dtype != MOIRE_NONE && (!in[i].data || mo_count(&in[i]) != 1)) return false;
+    const bool zero = ctx.n_in > 2 && in[2].dtype != MOIRE_NONE;
+    const moire_dtype type = l->graph->tensors[small]->dtype;
+    s->op = back ? MO_FUSED_DEQUANTIZE : type == MOIRE_I8 ? MO_FUSED_QUANTIZE_I8 : MO_FUSED_QUANTIZE_U8;
+    s->a = (float)mo_load(&in[1], 0);
+    s->b = zero ? (float)mo_load(&in[2], 0) : 0;
+    return type == MOIRE_I8 || type == MOIRE_U8;
+}
+
+void mo_lower_quantize(struct mo_lower *l) {
+    struct mo_fused_step s = {.arg = {0}};
+    struct mo_gpu_view x = mo_lower_in(l, 0);
+    struct mo_elementwise p;
+    if (!l->rc && !quantizer_of(l, &s))
+        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "only one constant scale and 8 bits are supported on a GPU");
+    if (l->rc) return;
+    mo_elementwise_init(l, &p, mo_lower_out_like(l, 0, &x));
+    mo_elementwise_in(&p, &x);
+    step_text(&p.body, &s, 1, true, 0, "float");
+    mo_elementwise_done(l, &p);
+}
+
 static int find_step(const struct mo_node *node) {
     for (int i = 0; i < MO_FUSED_COUNT && !mo_fused_quantizes((enum mo_fused_op)i); i++)
         if (!strcmp(mo_fused_name((enum mo_fused_op)i), node->op_type) &&

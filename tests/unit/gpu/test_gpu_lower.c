@@ -153,10 +153,30 @@ static void memory_is_used_again(void **state) {
     ob_destroy(b);
 }
 
+/* Of no layer of these cases does a core compute anything. */
+static void cores_have_no_part(void **state) {
+    (void)state;
+    static const char *const cases[] = {"quantized"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        moire_tensor in[PORTS] = {{0}}, want[PORTS] = {{0}};
+        struct ob *b;
+        struct mo_graph *g;
+        struct mo_gpu_program *p = gpu_case_lower(cases[i], &b, &g, in, want);
+        for (int k = 0; k < p->n_ops; k++)
+            if (p->ops[k].kind == MO_GPU_CORE) fail_msg("%s: %s", cases[i], p->ops[k].label);
+        mo_way_free(&b->env, want, p->n_outputs);
+        mo_gpu_program_destroy(p);
+        mo_graph_destroy(g);
+        ob_destroy(b);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_case), cmocka_unit_test(random_graphs),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_case),
+                                       cmocka_unit_test(random_graphs),
                                        cmocka_unit_test(what_is_not_supported_is_named),
                                        cmocka_unit_test(the_list_of_what_is_missing_is_true),
-                                       cmocka_unit_test(memory_is_used_again)};
+                                       cmocka_unit_test(memory_is_used_again),
+                                       cmocka_unit_test(cores_have_no_part)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
