@@ -112,7 +112,7 @@ static void copy_parts(struct mo_lower *l, const struct mo_gpu_view *y, const st
     for (int i = 0; i < n; i++)
         mo_each_arg(&e, &parts[i].x, false);
     const int out = mo_each_arg(&e, y, true);
-    mo_gpu_printf(&e.body, "    %s r;\n    int to;\n    ", mo_each_type(&e, 0));
+    mo_gpu_printf(&e.body, "    %s r;\n    int to;\n    ", mo_gpu_value_type(e.arg[0].dtype));
     memcpy(at, mo_each_here, sizeof at);
     for (int i = 0; i < n; i++) {
         const int64_t end = sum + parts[i].x.d[axis];

@@ -254,9 +254,8 @@ void mo_lower_pool(struct mo_lower *l) {
         .groups = 1, .fuse = {.residual = -1}, .count_pads = mo_attr_int(node, "count_include_pad", 0) != 0};
     struct mo_gpu_launch launch;
     const struct mo_tensor *x = l->graph->tensors[node->in[0]];
-    const char *type = mo_gpu_value_type(mo_lower_dtype(l, x->dtype));
     const bool indices = node->n_out > 1 && node->out[1] >= 0;
-    if (indices || x->shape.rank > 4 || !type || strcmp(type, "float") != 0) {
+    if (indices || x->shape.rank > 4 || !mo_gpu_is_float(x->dtype)) {
         mo_lower_pool_any(l);
         return;
     }
@@ -276,15 +275,6 @@ void mo_lower_global_pool(struct mo_lower *l) {
     if (l->rc) return;
     for (int i = 2; i < x.rank; i++)
         axes[i] = true;
-    const char *type = l->node->op_type;
-    const int64_t p = mo_attr_int(l->node, "p", 2);
-    const bool powers = !strcmp(type, "GlobalLpPool");
-    if (powers && p != 1 && p != 2)
-        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "p = %lld is not supported on a GPU", (long long)p);
     y = mo_lower_out(l, 0, NULL);
-    mo_lower_reduce(l,
-                    powers                          ? p == 1 ? "ReduceL1" : "ReduceL2"
-                    : strcmp(type, "GlobalMaxPool") ? "ReduceMean"
-                                                    : "ReduceMax",
-                    &x, axes, &y);
+    mo_lower_reduce(l, strcmp(l->node->op_type, "GlobalMaxPool") ? "ReduceMean" : "ReduceMax", &x, axes, &y);
 }

@@ -119,8 +119,7 @@ static bool begin(struct mo_lower *l, struct mo_elementwise *p) {
 
 static bool all_float(const struct mo_elementwise *p) {
     for (int i = 0; i < p->n; i++)
-        if (!mo_gpu_value_type(p->in[i].dtype) || strcmp(mo_gpu_value_type(p->in[i].dtype), "float") != 0)
-            return false;
+        if (!mo_gpu_is_float(p->in[i].dtype)) return false;
     return true;
 }
 
@@ -183,7 +182,7 @@ static const char *common_type(const struct mo_elementwise *p) {
     for (int i = 0; i < p->n; i++)
         for (int k = 1; k < 4; k++) {
             const char *type = mo_gpu_value_type(p->in[i].dtype);
-            if (type && !strcmp(type, order[k]) && k > widest) widest = k;
+            if (!strcmp(type, order[k]) && k > widest) widest = k;
         }
     return order[widest];
 }
@@ -215,7 +214,7 @@ void mo_lower_step(struct mo_lower *l) {
     p.type = common_type(&p);
     s.op = found < 0 ? MO_FUSED_ADD : (enum mo_fused_op)found;
     bool floats = all_float(&p), power = found == MO_FUSED_POW;
-    if (power && !strcmp(mo_gpu_value_type(p.in[0].dtype), "float")) p.type = "float"; /* of an integer */
+    if (power && mo_gpu_is_float(p.in[0].dtype)) p.type = "float"; /* of an integer */
     if (found < 0)
         formula_step(l, &p);
     else if (strcmp(p.type, "float") != 0 && (!takes_integers((enum mo_fused_op)found) || fuse->act))

@@ -56,11 +56,6 @@ void mo_each_store(struct mo_each *e, int k, const char *const *at, const char *
     mo_gpu_printf(&e->body, ";\n");
 }
 
-const char *mo_each_type(const struct mo_each *e, int k) {
-    const char *type = mo_gpu_value_type(e->arg[k].dtype);
-    return type ? type : "float";
-}
-
 /* Splits "i, j + (1), k)..." into coordinates, in place; where it ends.  Commas in brackets do not count. */
 static char *split(char *from, const char *at[MO_VIEW_RANK]) {
     int depth = 0, n = 0;
@@ -111,13 +106,13 @@ void mo_each_text(struct mo_each *e, const char *format, ...) {
         if (value)
             p = value_text(e, k, p);
         else
-            mo_gpu_printf(&e->body, "%s", mo_each_type(e, k));
+            mo_gpu_printf(&e->body, "%s", mo_gpu_value_type(e->arg[k].dtype));
     }
     mo_gpu_text_free(&text);
 }
 
 void mo_each_declare(struct mo_each *e, const char *name, int k, const char *const *at) {
-    mo_gpu_printf(&e->body, "    const %s %s = ", mo_each_type(e, k), name);
+    mo_gpu_printf(&e->body, "    const %s %s = ", mo_gpu_value_type(e->arg[k].dtype), name);
     mo_each_value(e, k, at);
     mo_gpu_printf(&e->body, ";\n");
 }

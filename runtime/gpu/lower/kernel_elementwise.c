@@ -181,7 +181,7 @@ void mo_elementwise_done(struct mo_lower *l, struct mo_elementwise *p) {
 void mo_lower_copy(struct mo_lower *l, const struct mo_gpu_view *v, const struct mo_gpu_view *out) {
     struct mo_elementwise p;
     mo_elementwise_init(l, &p, *out);
-    if (v->rank >= 0) p.type = mo_gpu_value_type(v->dtype) ? mo_gpu_value_type(v->dtype) : "float";
+    if (v->rank >= 0) p.type = mo_gpu_value_type(v->dtype);
     p.flops = 0;
     mo_elementwise_in(&p, v);
     mo_gpu_printf(&p.body, "    r = x0;\n");

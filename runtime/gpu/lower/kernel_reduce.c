@@ -265,7 +265,7 @@ void mo_lower_reduce(struct mo_lower *l, const char *name, const struct mo_gpu_v
     struct mo_gpu_text t = {.env = l->env};
     struct mo_gpu_view kept, to, summed;
     if (l->rc) return;
-    if (!r || strcmp(mo_gpu_value_type(x->dtype), "float") != 0) {
+    if (!r || !mo_gpu_is_float(x->dtype)) {
         mo_lower_fail(l, MOIRE_EUNSUPPORTED, "this reduction of %s is not supported on a GPU",
                       mo_dtype_name(x->dtype));
         return;

@@ -82,7 +82,11 @@ const char *mo_gpu_memory_type(moire_dtype dtype) {
 
 const char *mo_gpu_value_type(moire_dtype dtype) {
     const struct type_row *row = row_of(dtype);
-    return row ? row->value : NULL;
+    return row ? row->value : "float";
+}
+
+bool mo_gpu_is_float(moire_dtype dtype) {
+    return row_of(dtype) && !strcmp(mo_gpu_value_type(dtype), "float");
 }
 
 bool mo_gpu_has_vectors(moire_dtype dtype) {

@@ -43,7 +43,6 @@ static const struct {
     {"RMSNormalization", "", mo_lower_norm},
     {"InstanceNormalization", "", mo_lower_norm},
     {"ConvTranspose", "", mo_lower_conv_any},
-    {"GlobalLpPool", "", mo_lower_global_pool},
     {"QuantizeLinear", "", mo_lower_quantize},
     {"DequantizeLinear", "", mo_lower_quantize},
     {"Clip", "", mo_lower_clip},

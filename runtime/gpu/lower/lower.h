@@ -70,9 +70,11 @@ void mo_gpu_printf(struct mo_gpu_text *t, const char *format, ...) __attribute__
 void mo_gpu_vprintf(struct mo_gpu_text *t, const char *format, va_list args)
     __attribute__((format(printf, 2, 0)));
 void mo_gpu_text_free(struct mo_gpu_text *t);
-/* Type of an element in memory, and of a value in a register. */
+/* Type of an element in memory, NULL: kernels know no such type; and of a value in a register. */
 const char *mo_gpu_memory_type(moire_dtype dtype);
 const char *mo_gpu_value_type(moire_dtype dtype);
+/* Values of that type are float in registers. */
+bool mo_gpu_is_float(moire_dtype dtype);
 /* Appends the expression that makes a value of what is in memory, and the reverse. */
 void mo_gpu_get(struct mo_gpu_text *t, moire_dtype dtype, const char *at);
 void mo_gpu_put(struct mo_gpu_text *t, moire_dtype dtype, const char *value);
@@ -219,8 +221,6 @@ struct mo_gpu_view mo_lower_out_like(struct mo_lower *l, int k, const struct mo_
 void mo_each_text(struct mo_each *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Appends "const T name = value;" of operand k at these coordinates. */
 void mo_each_declare(struct mo_each *e, const char *name, int k, const char *const *at);
-/* Type of a value of operand k. */
-const char *mo_each_type(const struct mo_each *e, int k);
 /* Appends to the body the value of operand k at these coordinates, or the statement that stores one there. */
 void mo_each_value(struct mo_each *e, int k, const char *const *at);
 void mo_each_store(struct mo_each *e, int k, const char *const *at, const char *value);

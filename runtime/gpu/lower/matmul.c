@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * matmul.c - MatMul and Gemm that no pass made a layer of: vectors, batches that broadcast, a transposed
- * left operand, a matrix as bias, integers. */
+ * left operand, a matrix as bias. */
 #include <string.h>
 #include "runtime/gpu/lower/lower.h"
 
@@ -25,20 +25,6 @@ static struct mo_gpu_view transposed(struct mo_gpu_view v) {
     return mo_gpu_permute(&v, perm);
 }
 
-/* Integers: a thread an element, sums that wrap. */
-static void integers(struct mo_lower *l, const struct mo_gpu_view *a, const struct mo_gpu_view *b,
-                     const struct mo_gpu_view *y) {
-    struct mo_each e;
-    mo_each_init(l, &e, y);
-    mo_each_arg(&e, a, false);
-    mo_each_arg(&e, b, false);
-    e.out = mo_each_arg(&e, y, true);
-    mo_each_text(&e, "    $0 s = 0;\n    for (int c = 0; c < %lld; c++) s += @0{%d:c} * @1{%d:c};\n",
-                 (long long)a->d[a->rank - 1], y->rank - 1, y->rank - 2);
-    e.flops = 2 * mo_gpu_count(y) * a->d[a->rank - 1];
-    mo_each_close(l, &e, "s");
-}
-
 /* y += beta c, which broadcasts. */
 static void add_bias(struct mo_lower *l, const struct mo_gpu_view *y, float beta) {
     const struct mo_gpu_view c = mo_lower_in(l, 2);
@@ -53,8 +39,8 @@ static void add_bias(struct mo_lower *l, const struct mo_gpu_view *y, float beta
     mo_elementwise_done(l, &p);
 }
 
-static void floats(struct mo_lower *l, const struct mo_gpu_view *a, const struct mo_gpu_view *b,
-                   const struct mo_gpu_view *y) {
+static void multiply(struct mo_lower *l, const struct mo_gpu_view *a, const struct mo_gpu_view *b,
+                     const struct mo_gpu_view *y) {
     static const struct mo_fuse none = {.residual = -1};
     const int r = y->rank;
     struct mo_gpu_gemm g = {.count = 1,
@@ -74,6 +60,8 @@ static void floats(struct mo_lower *l, const struct mo_gpu_view *a, const struct
 void mo_lower_product(struct mo_lower *l) {
     struct mo_gpu_view a = mo_lower_in(l, 0), b = mo_lower_in(l, 1), out = {.rank = -1}, y;
     int64_t d[MO_VIEW_RANK];
+    if (!l->rc && !mo_gpu_is_float(a.dtype))
+        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "%s is not supported here on a GPU", mo_dtype_name(a.dtype));
     if (!l->rc) out = mo_lower_out(l, 0, NULL);
     if (l->rc) return;
     a = as_matrix(a, true);
@@ -92,11 +80,5 @@ void mo_lower_product(struct mo_lower *l) {
     b = mo_gpu_broadcast(&b, rank, d);
     memcpy(d + rank - 2, (int64_t[]){m, n}, 2 * sizeof *d);
     if (!mo_gpu_reshape(&out, rank, d, &y)) return;
-    const char *type = mo_gpu_value_type(a.dtype);
-    if (type && !strcmp(type, "float"))
-        floats(l, &a, &b, &y);
-    else if (mo_lower_has(l, 2) || mo_attr_float(l->node, "alpha", 1) != 1)
-        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "%s is not supported here on a GPU", mo_dtype_name(a.dtype));
-    else
-        integers(l, &a, &b, &y);
+    multiply(l, &a, &b, &y);
 }

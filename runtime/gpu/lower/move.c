@@ -162,7 +162,7 @@ void mo_lower_gather(struct mo_lower *l) {
         index.rank++;
     }
     mo_elementwise_init(l, &p, mo_lower_out(l, 0, NULL));
-    p.type = mo_gpu_value_type(x.dtype) ? mo_gpu_value_type(x.dtype) : "float";
+    p.type = mo_gpu_value_type(x.dtype);
     mo_elementwise_in(&p, &data);
     mo_elementwise_in(&p, &index);
     p.index = 1;

@@ -103,7 +103,7 @@ static void finish(struct mo_each *e, const struct conv *c, const struct mo_fuse
 }
 
 static bool integers_only(struct mo_lower *l, const struct mo_each *e, int k) {
-    if (!strcmp(mo_each_type(e, k), "float") || l->rc) return false;
+    if (!strcmp(mo_gpu_value_type(e->arg[k].dtype), "float") || l->rc) return false;
     mo_lower_fail(l, MOIRE_EUNSUPPORTED, "%s is not supported here on a GPU", mo_dtype_name(e->arg[k].dtype));
     return true;
 }
@@ -173,7 +173,7 @@ void mo_lower_pool_any(struct mo_lower *l) {
     mo_each_arg(&e, &x, false);
     const int out = mo_each_arg(&e, &y, true);
     if (!most && integers_only(l, &e, 0)) return;
-    mo_gpu_printf(&e.body, "    %s r = 0;\n    int seen = 0;\n", mo_each_type(&e, 0));
+    mo_gpu_printf(&e.body, "    %s r = 0;\n    int seen = 0;\n", mo_gpu_value_type(e.arg[0].dtype));
     open_taps(&e.body, &s);
     mo_gpu_printf(&e.body, "    seen++;\n");
     for (int i = s.first; i < 3 && s.count_pads; i++)
