@@ -54,8 +54,16 @@ struct ob *gpu_case_volumes(void) {
     ob_node(b, "MaxPool", "a", "y");
     ob_ints(b, "kernel_shape", "2,2,2");
     ob_ints(b, "strides", "1,2,1");
+    ob_random(b, "w1", "6,2,2,3,2");
+    ob_random(b, "b1", "4");
+    ob_node(b, "ConvTranspose", "y w1 b1", "t");
+    ob_ints(b, "strides", "2,1,2");
+    ob_ints(b, "dilations", "1,2,1");
+    ob_ints(b, "pads", "0,1,1,1,0,0");
+    ob_int(b, "group", 2);
+    ob_node(b, "Relu", "t", "z");
     ob_output(b, "c1");
-    ob_output(b, "y");
+    ob_output(b, "z");
     return b;
 }
 

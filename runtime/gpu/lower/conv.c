@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * conv.c - convolutions: 1x1 as a product, depthwise and unequal padding as generated kernels, all others for
- * a library with a generated kernel beside it; pooling.
+ * conv.c - convolutions: 1x1 as a product, depthwise ones, unequal padding and volumes as generated kernels,
+ * all others for a library with a generated kernel beside it; transposed ones; pooling.
  *
- * Feature maps lie channels last.  One spatial dimension is taken as a map of height 1. */
+ * Feature maps lie channels last.  One spatial dimension is taken as a map of height 1.  Weights that are
+ * computed, and pools of integers or with places, are left to cores. */
 #include <string.h>
 #include "runtime/base/numbers.h"
 #include "runtime/gpu/lower/lower.h"
@@ -35,9 +36,8 @@ static struct mo_gpu_view map_in(struct mo_lower *l) {
 
 /* A new output, channels last whatever the rank. */
 static struct mo_gpu_view map_out(struct mo_lower *l) {
-    static const int nwc[] = {0, 2, 1};
     int rank = l->graph->tensors[l->node->out[0]]->shape.rank;
-    struct mo_gpu_view y = mo_lower_out(l, 0, rank == 3 ? nwc : mo_gpu_channels_last(rank));
+    struct mo_gpu_view y = mo_lower_out(l, 0, mo_gpu_channels_last(rank));
     return l->rc ? y : as_map(y);
 }
 
@@ -46,7 +46,7 @@ static struct mo_gpu_view gated(struct mo_lower *l, struct mo_gpu_view x) {
     struct mo_elementwise p;
     struct mo_gpu_view gate = mo_lower_in(l, MO_GATE_IN), out;
     if (l->rc) return x;
-    out = mo_lower_new(l, l->storage, 4, x.d, mo_gpu_channels_last(4));
+    out = mo_lower_new(l, l->storage, x.rank, x.d, mo_gpu_channels_last(x.rank));
     mo_elementwise_init(l, &p, out);
     mo_elementwise_in(&p, &x);
     mo_elementwise_in(&p, &gate);
@@ -95,8 +95,11 @@ static void conv_product(struct mo_lower *l, const struct conv *c) {
 }
 
 /* A kernel of kernel_window.c for the whole layer. */
-static void conv_kernel(struct mo_lower *l, const struct conv *c, bool depthwise) {
-    struct mo_window_job job = {.kind = depthwise ? MO_WINDOW_DEPTHWISE : MO_WINDOW_CONV,
+static void conv_kernel(struct mo_lower *l, const struct conv *c, enum mo_window_kind kind) {
+    static const enum mo_gpu_form_kind form[] = {[MO_WINDOW_DEPTHWISE] = MO_FORM_RSK,
+                                                 [MO_WINDOW_CONV] = MO_FORM_KRSC,
+                                                 [MO_WINDOW_TRANSPOSED] = MO_FORM_AS_IS};
+    struct mo_window_job job = {.kind = kind,
                                 .window = c->w,
                                 .groups = c->groups,
                                 .x = c->x,
@@ -105,11 +108,12 @@ static void conv_kernel(struct mo_lower *l, const struct conv *c, bool depthwise
                                 .residual = c->has_residual ? &c->residual : NULL,
                                 .fuse = l->node->fuse};
     struct mo_gpu_launch launch;
-    if (job.x.dtype != l->storage) job.x = mo_lower_ordered(l, job.x, mo_gpu_channels_last(4), l->storage);
-    job.weights = mo_lower_weight(l, c->weights, depthwise ? MO_FORM_RSK : MO_FORM_KRSC, l->storage).place;
+    if (job.x.dtype != l->storage)
+        job.x = mo_lower_ordered(l, job.x, mo_gpu_channels_last(job.x.rank), l->storage);
+    job.weights = mo_lower_weight(l, c->weights, form[kind], l->storage).place;
     mo_lower_window(l, &job, &launch);
     mo_lower_launch(l, launch.kernel, launch.args, launch.n_args,
-                    2 * mo_gpu_count(&c->y) * c->w.k[1] * c->w.k[2] * (c->c / c->groups));
+                    2 * mo_gpu_count(&c->y) * c->w.k[0] * c->w.k[1] * c->w.k[2] * (c->c / c->groups));
 }
 
 static void fill_conv(struct mo_gpu_conv *out, const struct conv *c) {
@@ -217,33 +221,53 @@ bool mo_lower_conv_strides(struct mo_lower *l, const struct mo_node *node) {
     return is_depthwise(&c) || is_product(&c) || !same_pads(&c.w);
 }
 
-void mo_lower_conv(struct mo_lower *l) {
+/* Operands and shapes; `w` is there and `k` channels come out of it. */
+static bool open_conv(struct mo_lower *l, int64_t k, struct conv *c) {
     const struct mo_node *node = l->node;
-    struct conv c = {.groups = mo_attr_int(node, "group", 1), .weights = node->in[1]};
-    const struct mo_tensor *w = l->graph->tensors[node->in[1]];
-    if (!w->data || w->shape.rank > 4) {
-        mo_lower_conv_any(l);
-        return;
-    }
-    if (!window_of(l, w->shape.d + 2, &c.w)) return;
-    c.x = map_in(l);
-    if (l->rc) return;
-    c.k = w->shape.d[0];
-    c.c = c.x.d[1];
-    if (node->fuse.gated) c.x = gated(l, c.x);
-    c.bias = bias_of(l);
-    c.y = map_out(l);
-    c.has_residual = node->fuse.residual >= 0;
-    if (c.has_residual && !l->rc) c.residual = as_map(l->views[node->in[node->fuse.residual]]);
-    if (l->rc) return;
+    c->groups = mo_attr_int(node, "group", 1);
+    c->weights = node->in[1];
+    c->x = map_in(l);
+    if (l->rc) return false;
+    c->k = k;
+    c->c = c->x.d[1];
+    if (node->fuse.gated) c->x = gated(l, c->x);
+    c->bias = bias_of(l);
+    c->y = map_out(l);
+    c->has_residual = node->fuse.residual >= 0;
+    if (c->has_residual && !l->rc) c->residual = as_map(l->views[node->in[node->fuse.residual]]);
+    return !l->rc;
+}
+
+/* The weights, which must be constant; NULL: an error. */
+static const struct mo_shape *filters_of(struct mo_lower *l) {
+    const struct mo_tensor *w = l->graph->tensors[l->node->in[1]];
+    if (w->data) return &w->shape;
+    mo_lower_fail(l, MOIRE_EUNSUPPORTED, "weights that are computed are not supported on a GPU");
+    return NULL;
+}
+
+void mo_lower_conv(struct mo_lower *l) {
+    const struct mo_shape *w = filters_of(l);
+    struct conv c;
+    if (!w || !window_of(l, w->d + 2, &c.w) || !open_conv(l, w->d[0], &c)) return;
     if (is_depthwise(&c))
-        conv_kernel(l, &c, true);
-    else if (is_product(&c))
+        conv_kernel(l, &c, MO_WINDOW_DEPTHWISE);
+    else if (w->rank < 5 && is_product(&c))
         conv_product(l, &c);
-    else if (same_pads(&c.w))
+    else if (w->rank < 5 && same_pads(&c.w))
         conv_library(l, &c);
     else
-        conv_kernel(l, &c, false);
+        conv_kernel(l, &c, MO_WINDOW_CONV);
+}
+
+void mo_lower_conv_transpose(struct mo_lower *l) {
+    struct mo_value in[3];
+    const struct mo_op_ctx ctx = mo_lower_ctx(l, in, 3);
+    const struct mo_shape *w = filters_of(l);
+    struct conv c;
+    if (w) l->rc = mo_transpose_window(&ctx, &c.w);
+    if (l->rc || !open_conv(l, w->d[1] * mo_attr_int(l->node, "group", 1), &c)) return;
+    conv_kernel(l, &c, MO_WINDOW_TRANSPOSED);
 }
 
 /* --- pooling -------------------------------------------------------------------------------------------- */
@@ -255,10 +279,8 @@ void mo_lower_pool(struct mo_lower *l) {
     struct mo_gpu_launch launch;
     const struct mo_tensor *x = l->graph->tensors[node->in[0]];
     const bool indices = node->n_out > 1 && node->out[1] >= 0;
-    if (indices || x->shape.rank > 4 || !mo_gpu_is_float(x->dtype)) {
-        mo_lower_pool_any(l);
-        return;
-    }
+    if (indices || !mo_gpu_is_float(x->dtype))
+        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "pools of integers or with places are not supported on a GPU");
     if (!window_of(l, NULL, &job.window)) return;
     job.kind = strcmp(node->op_type, "MaxPool") ? MO_WINDOW_AVERAGE : MO_WINDOW_MAX;
     job.x = map_in(l);
@@ -266,7 +288,7 @@ void mo_lower_pool(struct mo_lower *l) {
     if (l->rc) return;
     mo_lower_window(l, &job, &launch);
     mo_lower_launch(l, launch.kernel, launch.args, launch.n_args,
-                    mo_gpu_count(&job.y) * job.window.k[1] * job.window.k[2]);
+                    mo_gpu_count(&job.y) * job.window.k[0] * job.window.k[1] * job.window.k[2]);
 }
 
 void mo_lower_global_pool(struct mo_lower *l) {

@@ -42,7 +42,7 @@ static const struct {
     {"LayerNormalization", "", mo_lower_norm},
     {"RMSNormalization", "", mo_lower_norm},
     {"InstanceNormalization", "", mo_lower_norm},
-    {"ConvTranspose", "", mo_lower_conv_any},
+    {"ConvTranspose", "", mo_lower_conv_transpose},
     {"QuantizeLinear", "", mo_lower_quantize},
     {"DequantizeLinear", "", mo_lower_quantize},
     {"Clip", "", mo_lower_clip},

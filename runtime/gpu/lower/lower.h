@@ -107,7 +107,7 @@ void mo_lower_launch(struct mo_lower *l, int kernel, const struct mo_gpu_place *
 /* A new buffer; dimensions lie in memory in the order of `order` (outermost first), NULL: as they are. */
 struct mo_gpu_view mo_lower_new(struct mo_lower *l, moire_dtype dtype, int rank, const int64_t *d,
                                 const int *order);
-/* The order of NHWC for rank 4, NULL for any other. */
+/* The order with channels last for ranks 3 to 5, NULL for any other. */
 const int *mo_gpu_channels_last(int rank);
 /* Type on the device of a tensor of the graph. */
 moire_dtype mo_lower_dtype(const struct mo_lower *l, moire_dtype dtype);
@@ -247,13 +247,19 @@ void mo_lower_reduce(struct mo_lower *l, const char *name, const struct mo_gpu_v
 /* --- kernel_window.c: kernels of convolution and pooling
  * --------------------------------------------------------
  */
-enum mo_window_kind { MO_WINDOW_MAX, MO_WINDOW_AVERAGE, MO_WINDOW_DEPTHWISE, MO_WINDOW_CONV };
+enum mo_window_kind {
+    MO_WINDOW_MAX,
+    MO_WINDOW_AVERAGE,
+    MO_WINDOW_DEPTHWISE,
+    MO_WINDOW_CONV,
+    MO_WINDOW_TRANSPOSED /* mo_transpose_window() */
+};
 struct mo_window_job {
     enum mo_window_kind kind;
     struct mo_window window;
     int64_t groups;
     bool count_pads;         /* average */
-    struct mo_gpu_view x, y; /* [N,C,H,W] */
+    struct mo_gpu_view x, y; /* [N,C,H,W] or [N,C,D,H,W] */
     struct mo_gpu_place weights, bias;
     const struct mo_gpu_view *residual; /* of y's strides, or NULL */
     struct mo_fuse fuse;
@@ -312,8 +318,7 @@ void mo_lower_softmax(struct mo_lower *l);
 void mo_lower_norm(struct mo_lower *l);
 void mo_lower_group_norm(struct mo_lower *l);
 void mo_lower_reduction(struct mo_lower *l);
-void mo_lower_conv_any(struct mo_lower *l);
-void mo_lower_pool_any(struct mo_lower *l);
+void mo_lower_conv_transpose(struct mo_lower *l);
 void mo_lower_quantize(struct mo_lower *l);
 void mo_lower_arg(struct mo_lower *l);
 void mo_lower_cumsum(struct mo_lower *l);

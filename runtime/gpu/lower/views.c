@@ -5,10 +5,9 @@
 #include "runtime/base/numbers.h"
 #include "runtime/gpu/lower/lower.h"
 
-static const int nhwc[] = {0, 2, 3, 1};
-
 const int *mo_gpu_channels_last(int rank) {
-    return rank == 4 ? nhwc : NULL;
+    static const int orders[][5] = {{0, 2, 1}, {0, 2, 3, 1}, {0, 2, 3, 4, 1}};
+    return rank >= 3 && rank <= 5 ? orders[rank - 3] : NULL;
 }
 
 static struct mo_gpu_view nothing(void) {
