@@ -127,6 +127,7 @@ struct ob *gpu_case_recurrent(void) {
     ob_random(b, "r1", "1,9,3");
     ob_node(b, "GRU", "s w1 r1", "- h");
     ob_int(b, "hidden_size", 3);
+    ob_int(b, "linear_before_reset", 1);
     ob_int(b, "layout", 1);
     ob_string(b, "direction", "reverse");
     ob_output(b, "c");

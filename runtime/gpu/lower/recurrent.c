@@ -30,13 +30,13 @@ static void initial_text(struct mo_recurrent_job *j, const char *to, enum mo_par
 
 /* --- one launch ----------------------------------------------------------------------------------------- */
 
-/* sums[from ..] of the vector by the weights, and a barrier before and behind. */
-static void product_text(struct mo_recurrent_job *j, const char *vector, int64_t from, int64_t to) {
+/* sums[] of the state by the weights, and a barrier before and behind. */
+static void product_text(struct mo_recurrent_job *j) {
     struct mo_gpu_text *t = &j->e.body;
     mo_gpu_printf(t,
-                  "    MO_SYNC();\n    for (int k = me + %lld; k < %lld; k += %d) {\n    float v = 0;\n"
-                  "    for (int i = 0; i < %lld; i++) v += %s[i] * ",
-                  (long long)from, (long long)to, j->e.threads, (long long)j->r.hidden, vector);
+                  "    MO_SYNC();\n    for (int k = me; k < %lld; k += %d) {\n    float v = 0;\n"
+                  "    for (int i = 0; i < %lld; i++) v += state[i] * ",
+                  (long long)(j->r.gates * j->r.hidden), j->e.threads, (long long)j->r.hidden);
     mo_recurrent_value(j, MO_PART_WEIGHTS, MO_AT("o0", "k", "i"));
     mo_gpu_printf(t, ";\n    sums[k] = v;\n    }\n    MO_SYNC();\n");
 }
@@ -53,7 +53,6 @@ static void looped_body(struct mo_recurrent_job *j) {
     mo_gpu_printf(t, "    MO_SHARED float sums[%lld];\n", (long long)r->gates * r->hidden);
     mo_gpu_printf(t, "    MO_SHARED float state[%lld];\n", (long long)r->hidden);
     if (lstm) mo_gpu_printf(t, "    MO_SHARED float cell[%lld];\n", (long long)r->hidden);
-    if (j->later) mo_gpu_printf(t, "    MO_SHARED float by_reset[%lld];\n", (long long)r->hidden);
     mo_gpu_printf(t,
                   "    const int me = (int)threadIdx.x, o1 = (int)blockIdx.x %% %lld, o0 = (int)blockIdx.x / "
                   "%lld;\n",
@@ -63,13 +62,7 @@ static void looped_body(struct mo_recurrent_job *j) {
     if (lstm) initial_text(j, "cell[o2]", MO_PART_INITIAL_C);
     mo_gpu_printf(t, "    }\n    for (int step = 0; step < %lld; step++) {\n", (long long)r->seq);
     mo_recurrent_time(j);
-    product_text(j, "state", 0, (r->gates - j->later) * r->hidden);
-    if (j->later) {
-        each_unit(j);
-        mo_recurrent_gate(j);
-        mo_gpu_printf(t, "    by_reset[o2] = gated;\n    }\n");
-        product_text(j, "by_reset", (r->gates - 1) * r->hidden, r->gates * r->hidden);
-    }
+    product_text(j);
     each_unit(j);
     mo_recurrent_cell(j);
     mo_gpu_printf(t, "    state[o2] = next;\n");
@@ -125,33 +118,29 @@ static void start(struct mo_recurrent_job *j) {
 }
 
 /* A kernel of one step. */
-static void step_kernel(struct mo_recurrent_job *j, bool gate) {
+static void step_kernel(struct mo_recurrent_job *j) {
     struct mo_gpu_text *t = &j->e.body;
     mo_recurrent_begin(j, &j->part[MO_PART_STATE_H]);
     mo_gpu_printf(t, "    const int step = (int)");
     mo_recurrent_value(j, MO_PART_STEP, MO_AT("0"));
     mo_gpu_printf(t, ";\n");
     mo_recurrent_time(j);
-    if (gate) {
-        mo_recurrent_gate(j);
-        mo_recurrent_store(j, MO_PART_GATED, mo_each_here, "gated");
-    } else {
-        mo_recurrent_cell(j);
-        mo_recurrent_store(j, MO_PART_STATE_H, mo_each_here, "next");
-        mo_recurrent_store(j, MO_PART_OPERAND, mo_each_here, "next");
-        mo_recurrent_store(j, MO_PART_STATE_C, mo_each_here, "next_c");
-        mo_recurrent_store(j, MO_PART_ALL_H, MO_AT("when", "o0", "o1", "o2"), "next");
-    }
+    mo_recurrent_cell(j);
+    mo_recurrent_store(j, MO_PART_STATE_H, mo_each_here, "next");
+    mo_recurrent_store(j, MO_PART_OPERAND, mo_each_here, "next");
+    mo_recurrent_store(j, MO_PART_STATE_C, mo_each_here, "next_c");
+    mo_recurrent_store(j, MO_PART_ALL_H, MO_AT("when", "o0", "o1", "o2"), "next");
     mo_each_done(j->l, &j->e);
 }
 
-/* to = from by the weights of some gates, for all sequences and directions. */
-static void step_product(struct mo_recurrent_job *j, enum mo_part from, enum mo_part to,
-                         const struct mo_gpu_matrix *weights, bool transposed) {
+/* The state by the weights, for all sequences and directions. */
+static void step_product(struct mo_recurrent_job *j, const struct mo_gpu_matrix *weights, bool transposed) {
+    const enum mo_part from = mo_recurrent_has(j, MO_PART_OPERAND) ? MO_PART_OPERAND : MO_PART_STATE_H;
     static const struct mo_fuse none = {.residual = -1};
     const struct mo_recurrent *r = &j->r;
     const bool both = r->directions > 1;
-    const int64_t columns = j->part[to].d[2];
+    const struct mo_gpu_view *to = &j->part[MO_PART_SUMS];
+    const int64_t columns = to->d[2];
     const struct mo_gpu_gemm g = {
         .count = r->directions,
         .m = r->batch,
@@ -161,17 +150,8 @@ static void step_product(struct mo_recurrent_job *j, enum mo_part from, enum mo_
         .alpha = 1,
         .a = {.at = j->part[from].place, .row = r->hidden, .step = both ? r->batch * r->hidden : 0},
         .b = *weights,
-        .d = {.at = j->part[to].place, .row = columns, .step = both ? r->batch * columns : 0}};
-    mo_lower_gemm(j->l, &g, &j->part[to], NULL, &none);
-}
-
-/* Weights of gates [first, first + n) as the right operand of a product. */
-static struct mo_gpu_matrix gates_of(struct mo_recurrent_job *j, int64_t first, int64_t n, bool *transposed) {
-    static const int turn[] = {0, 2, 1};
-    struct mo_gpu_view v = mo_lower_stored(j->l, MO_RECURRENT_R);
-    if (j->l->rc) return (struct mo_gpu_matrix){.at = {.space = MO_GPU_NONE}};
-    v = mo_gpu_slice(&v, 1, first * j->r.hidden, n * j->r.hidden, 1);
-    return mo_lower_operand(j->l, mo_gpu_permute(&v, turn), transposed);
+        .d = {.at = to->place, .row = columns, .step = both ? r->batch * columns : 0}};
+    mo_lower_gemm(j->l, &g, to, NULL, &none);
 }
 
 static void new_part(struct mo_recurrent_job *j, enum mo_part part, moire_dtype dtype, int64_t columns) {
@@ -185,10 +165,7 @@ static void new_parts(struct mo_recurrent_job *j) {
     new_part(j, MO_PART_STATE_H, MOIRE_F32, r->hidden);
     if (r->cell == MO_CELL_LSTM) new_part(j, MO_PART_STATE_C, MOIRE_F32, r->hidden);
     if (storage != MOIRE_F32) new_part(j, MO_PART_OPERAND, storage, r->hidden);
-    new_part(j, MO_PART_SUMS, storage, (r->gates - j->later) * r->hidden);
-    if (!j->later) return;
-    new_part(j, MO_PART_GATED, storage, r->hidden);
-    new_part(j, MO_PART_LAST, storage, r->hidden);
+    new_part(j, MO_PART_SUMS, storage, r->gates * r->hidden);
 }
 
 static struct mo_gpu_view numbers_of_steps(struct mo_recurrent_job *j) {
@@ -203,24 +180,18 @@ static struct mo_gpu_view numbers_of_steps(struct mo_recurrent_job *j) {
 }
 
 static void step_by_step(struct mo_recurrent_job *j) {
-    const struct mo_recurrent *r = &j->r;
-    const struct mo_gpu_view steps = numbers_of_steps(j);
-    bool flip = false, flip_last = false;
-    struct mo_gpu_matrix last = {.at = {.space = MO_GPU_NONE}};
-    const struct mo_gpu_matrix weights = gates_of(j, 0, r->gates - j->later, &flip);
-    if (j->later) last = gates_of(j, r->gates - 1, 1, &flip_last);
+    static const int turn[] = {0, 2, 1};
+    const struct mo_gpu_view steps = numbers_of_steps(j), r = mo_lower_stored(j->l, MO_RECURRENT_R);
+    bool flip = false;
+    if (j->l->rc) return;
+    const struct mo_gpu_matrix weights = mo_lower_operand(j->l, mo_gpu_permute(&r, turn), &flip);
     new_parts(j);
     if (j->l->rc) return;
     start(j);
-    for (int64_t s = 0; s < r->seq && !j->l->rc; s++) {
+    for (int64_t s = 0; s < j->r.seq && !j->l->rc; s++) {
         j->part[MO_PART_STEP] = mo_gpu_slice(&steps, 0, s, 1, 1);
-        step_product(j, mo_recurrent_has(j, MO_PART_OPERAND) ? MO_PART_OPERAND : MO_PART_STATE_H,
-                     MO_PART_SUMS, &weights, flip);
-        if (j->later) {
-            step_kernel(j, true);
-            step_product(j, MO_PART_GATED, MO_PART_LAST, &last, flip_last);
-        }
-        step_kernel(j, false);
+        step_product(j, &weights, flip);
+        step_kernel(j);
     }
     if (mo_recurrent_has(j, MO_PART_LAST_H))
         mo_lower_copy(j->l, &j->part[MO_PART_STATE_H], &j->part[MO_PART_LAST_H]);
@@ -280,13 +251,13 @@ static void ports_of(struct mo_recurrent_job *j) {
     }
 }
 
-/* With the functions that ONNX takes where none are given, for whole sequences, without clipping, peepholes
- * or coupled gates: all else is left to cores. */
+/* With the functions that ONNX takes where none are given, for whole sequences, without clipping, peepholes,
+ * coupled gates or a reset gate before the product: all else is left to cores. */
 static bool is_plain(struct mo_lower *l, const struct mo_recurrent *r) {
     static const char *const functions[] = {"Sigmoid", "Tanh", "Tanh"};
     const bool rnn = r->cell == MO_CELL_RNN;
-    bool plain = isinf(r->clip) && !r->input_forget && !mo_lower_has(l, MO_RECURRENT_LENGTHS) &&
-                 !mo_lower_has(l, MO_RECURRENT_PEEPHOLES);
+    bool plain = isinf(r->clip) && (r->cell != MO_CELL_GRU || r->before_reset) && !r->input_forget &&
+                 !mo_lower_has(l, MO_RECURRENT_LENGTHS) && !mo_lower_has(l, MO_RECURRENT_PEEPHOLES);
     for (int i = 0; i < r->acts * r->directions; i++)
         plain = plain && !strcmp(r->act[i / r->acts][i % r->acts].name, functions[rnn ? 1 : i % r->acts]);
     return plain;
@@ -305,7 +276,6 @@ void mo_lower_recurrent(struct mo_lower *l) {
     if (!l->rc && !is_plain(l, &j.r))
         mo_lower_fail(l, MOIRE_EUNSUPPORTED, "this form of the operator is not supported on a GPU");
     if (l->rc) return;
-    j.later = j.r.cell == MO_CELL_GRU && !j.r.before_reset;
     j.looped = j.r.gates * j.r.hidden * j.r.hidden * (int64_t)mo_dtype_bytes(l->storage) <= LOOPED_WEIGHTS &&
                j.r.directions * j.r.batch <= LOOPED_BLOCKS;
     inputs_of(&j);

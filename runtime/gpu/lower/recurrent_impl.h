@@ -18,9 +18,7 @@ enum mo_part {
     MO_PART_STATE_H,
     MO_PART_STATE_C,
     MO_PART_OPERAND, /* the state as the product reads it */
-    MO_PART_GATED,   /* the GRU's state by its reset gate, for the product of the last gate */
     MO_PART_SUMS,    /* d, b, g: the state's products */
-    MO_PART_LAST,    /* d, b, j: those of the last gate where they come later */
     MO_PART_ALL_H,   /* t, d, b, j */
     MO_PART_LAST_H,  /* d, b, j */
     MO_PART_LAST_C,
@@ -30,7 +28,7 @@ enum mo_part {
 struct mo_recurrent_job {
     struct mo_lower *l;
     struct mo_recurrent r;
-    bool looped, later; /* later: the last gate's product follows the others */
+    bool looped;
     struct mo_gpu_view part[MO_PARTS];
     struct mo_each e;
     int at[MO_PARTS]; /* operand of e, -1: not yet */
@@ -48,8 +46,6 @@ void mo_recurrent_store(struct mo_recurrent_job *j, enum mo_part part, const cha
 #define MO_AT(...) ((const char *const[MO_VIEW_RANK]){__VA_ARGS__})
 /* Statements over o0, o1, o2 and `when` that make the next state: `next`, and an LSTM's `next_c`. */
 void mo_recurrent_cell(struct mo_recurrent_job *j);
-/* What a GRU's last gate sees of the state: `gated`. */
-void mo_recurrent_gate(struct mo_recurrent_job *j);
 /* when, the time of step `step`. */
 void mo_recurrent_time(struct mo_recurrent_job *j);
 #endif

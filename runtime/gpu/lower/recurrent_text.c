@@ -5,7 +5,7 @@
 #include "runtime/gpu/lower/recurrent_impl.h"
 
 static const bool writes[MO_PARTS] = {
-    [MO_PART_STATE_H] = true, [MO_PART_STATE_C] = true, [MO_PART_OPERAND] = true, [MO_PART_GATED] = true,
+    [MO_PART_STATE_H] = true, [MO_PART_STATE_C] = true, [MO_PART_OPERAND] = true,
     [MO_PART_ALL_H] = true,   [MO_PART_LAST_H] = true,  [MO_PART_LAST_C] = true};
 
 bool mo_recurrent_has(const struct mo_recurrent_job *j, enum mo_part part) {
@@ -51,7 +51,6 @@ static void add_bias(struct mo_recurrent_job *j, int64_t first) {
 static void sums_text(struct mo_recurrent_job *j, int gate) {
     struct mo_gpu_text *t = &j->e.body;
     const int64_t first = gate * j->r.hidden;
-    const bool last = j->later && gate == j->r.gates - 1;
     char name[40];
     mo_gpu_printf(t, "    const float x%d = ", gate);
     mo_recurrent_value(j, MO_PART_INPUTS, MO_AT("when", "o1", "o0", column(&name, first)));
@@ -60,8 +59,7 @@ static void sums_text(struct mo_recurrent_job *j, int gate) {
     if (j->looped)
         mo_gpu_printf(t, "sums[%s]", column(&name, first));
     else
-        mo_recurrent_value(j, last ? MO_PART_LAST : MO_PART_SUMS,
-                           MO_AT("o0", "o1", last ? "o2" : column(&name, first)));
+        mo_recurrent_value(j, MO_PART_SUMS, MO_AT("o0", "o1", column(&name, first)));
     add_bias(j, (j->r.gates + gate) * j->r.hidden);
     mo_gpu_printf(t, ";\n");
 }
@@ -94,29 +92,21 @@ static void lstm_text(struct mo_recurrent_job *j) {
 static void gru_text(struct mo_recurrent_job *j) {
     state_text(j, "h", MO_PART_STATE_H);
     act_text(j, "z", true, "x0 + p0");
-    if (!j->later) act_text(j, "reset", true, "x1 + p1");
-    act_text(j, "g", false, j->later ? "x2 + p2" : "x2 + reset * p2");
+    act_text(j, "reset", true, "x1 + p1");
+    act_text(j, "g", false, "x2 + reset * p2");
     mo_gpu_printf(&j->e.body, "    const float next = (1 - z) * g + z * h;\n");
 }
 
 /* The next state: `next`, and `next_c`. */
 void mo_recurrent_cell(struct mo_recurrent_job *j) {
     for (int gate = 0; gate < j->r.gates; gate++)
-        if (!(j->later && gate == 1)) sums_text(j, gate);
+        sums_text(j, gate);
     if (j->r.cell == MO_CELL_LSTM)
         lstm_text(j);
     else if (j->r.cell == MO_CELL_GRU)
         gru_text(j);
     else
         act_text(j, "next", false, "x0 + p0");
-}
-
-/* What the GRU's last gate sees of the state: `gated`. */
-void mo_recurrent_gate(struct mo_recurrent_job *j) {
-    sums_text(j, 1);
-    state_text(j, "h", MO_PART_STATE_H);
-    act_text(j, "reset", true, "x1 + p1");
-    mo_gpu_printf(&j->e.body, "    const float gated = reset * h;\n");
 }
 
 void mo_recurrent_time(struct mo_recurrent_job *j) {

@@ -100,7 +100,7 @@ static void attributes(struct ob *b, struct dice *d, const struct sizes *s, int 
     ob_int(b, "hidden_size", s->hidden);
     ob_int(b, "layout", s->batch_first);
     ob_string(b, "direction", s->directions > 1 ? "bidirectional" : direction ? "reverse" : "forward");
-    if (s->gates == 3) ob_int(b, "linear_before_reset", roll(d, 2));
+    if (s->gates == 3) ob_int(b, "linear_before_reset", s->plain || roll(d, 2));
     if (s->plain) return;
     if (!roll(d, 3)) ob_float(b, "clip", 0.75f);
     if (s->gates == 4) ob_int(b, "input_forget", !roll(d, 3));
