@@ -162,6 +162,13 @@ int mo_gpu_lower(const struct mo_graph *graph, const struct mo_gpu_options *opti
 bool mo_gpu_lowers(const char *op, const char *domain);
 void mo_gpu_program_destroy(struct mo_gpu_program *program); /* NULL is fine */
 
+/* program_pack.c: a program in one piece of memory, for processes of the same build.  Bytes that it takes. */
+size_t mo_gpu_packed_bytes(const struct mo_gpu_program *program);
+/* Packs all but the weights' contents: their `data` become weight_at[i], NULL without that. */
+void mo_gpu_pack(const struct mo_gpu_program *program, const int64_t *weight_at, void *out);
+/* Makes a packed program, wherever it was copied to, a program; it owns nothing and lies where it is. */
+struct mo_gpu_program *mo_gpu_unpack(void *packed);
+
 /* Bytes of an element on the device in that precision. */
 int mo_gpu_storage_bytes(enum mo_gpu_precision precision);
 const char *mo_gpu_precision_name(enum mo_gpu_precision precision);

@@ -5,7 +5,7 @@
 CUDA      ?= /usr/local/cuda
 CUDA_SRC  := $(wildcard runtime/gpu/cuda/*.c)
 CUDA_OBJ  := $(CUDA_SRC:%.c=$(B)/obj/%.o)
-CUDA_BASE := $(patsubst %.c,$(B)/obj/%.o,$(wildcard runtime/base/*.c)) $(B)/obj/runtime/gpu/precision.o
+CUDA_BASE := $(patsubst %.c,$(B)/obj/%.o,$(wildcard runtime/base/*.c)) $(addprefix $(B)/obj/runtime/gpu/,precision.o program_pack.o)
 
 FAKE_driver := libcuda.so.1
 FAKE_nvml   := libnvidia-ml.so.1

@@ -1,6 +1,6 @@
 # gpu-child.mk - the process that a GPU plugin runs in, and the plugins that its tests load there.
 CHILD_OBJ := $(B)/obj/tools/gpu-child/gpu_child.o $(patsubst %.c,$(B)/obj/%.o,$(wildcard runtime/base/*.c)) \
-    $(addprefix $(B)/obj/runtime/gpu/,child/child_serve.o child/child_serve_ask.o child/child_program.o plugin.o)
+    $(addprefix $(B)/obj/runtime/gpu/,child/child_serve.o child/child_serve_ask.o program_pack.o plugin.o)
 CHILD_FAKES := $(B)/tests/fake/libmoire-toy.so $(B)/tests/fake/libmoire-breaks.so
 
 CHILD_RPATH ?= $$ORIGIN:$$ORIGIN/../lib

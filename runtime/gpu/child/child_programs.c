@@ -83,13 +83,13 @@ static void give_weight(struct mo_gpu_system *s, struct mo_child_weight *c) {
 /* --- packing -------------------------------------------------------------------------------------------- */
 static int pack(struct mo_gpu_loaded *p, const struct mo_gpu_program *program, moire_error *err) {
     struct mo_gpu_system *s = p->system;
-    const int64_t bytes = (int64_t)mo_child_packed_bytes(program);
+    const int64_t bytes = (int64_t)mo_gpu_packed_bytes(program);
     int64_t *at = mo_alloc(s->env, ((size_t)program->n_weights + 1) * sizeof *at);
     void *packed = mo_alloc(s->env, (size_t)bytes);
     int code = at && packed ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "no host memory for a program");
     for (int i = 0; i < program->n_weights && !code; i++)
         at[i] = p->weight[i]->at;
-    if (!code) mo_child_pack(program, at, packed);
+    if (!code) mo_gpu_pack(program, at, packed);
     if (!code) code = mo_child_pool_take(s, bytes, &p->at, err);
     if (!code) {
         p->packed_bytes = bytes;

@@ -121,7 +121,7 @@ static int load(struct mo_serving *s, const struct mo_child_ask *a, struct mo_ch
     if (!code) {
         memcpy(own, packed, (size_t)a->x[1]);
         unmap(s, packed, a->x[1]);
-        code = load_unpacked(s, a, mo_child_unpack(own), reply, err);
+        code = load_unpacked(s, a, mo_gpu_unpack(own), reply, err);
     }
     mo_free(s->env, own);
     return code;

@@ -139,14 +139,4 @@ static inline void mo_child_ring_wait(const struct mo_sys *sys, struct mo_child_
     if (atomic_load(&ring->tail) == seen) sys->shared_wait(sys->self, &ring->doorbell, doorbell, deadline);
     atomic_store(&ring->asleep, 0);
 }
-
-/* --- programs as one piece of memory: child_program.c --- */
-struct mo_gpu_program;
-struct mo_gpu_weight;
-/* Bytes that mo_child_pack() needs. */
-size_t mo_child_packed_bytes(const struct mo_gpu_program *program);
-/* Packs all but the weights' contents, which are at weight_at[i] of the pool. */
-void mo_child_pack(const struct mo_gpu_program *program, const int64_t *weight_at, void *out);
-/* Makes a copy of a packed program a program; weights' data are offsets into the pool still. */
-struct mo_gpu_program *mo_child_unpack(void *packed);
 #endif

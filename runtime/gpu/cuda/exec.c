@@ -186,48 +186,16 @@ static void drop_weight(struct mo_cuda_exec *e, struct mo_exec_weight *w) {
 
 /* --- programs ------------------------------------------------------------------------------------------- */
 
-static void *copied(struct mo_region *region, const void *from, int n, size_t size) {
-    void *to = mo_region_array(region, (size_t)n + 1, size);
-    if (to && n) memcpy(to, from, (size_t)n * size);
-    return to;
-}
-
-static bool copy_names(struct mo_region *region, struct mo_gpu_port *ports, int n) {
-    for (int i = 0; i < n; i++) {
-        ports[i].name = mo_region_string(region, ports[i].name, strlen(ports[i].name));
-        if (!ports[i].name) return false;
-    }
-    return true;
-}
-
 static int copy_program(struct mo_cuda_loaded *l, const struct mo_gpu_program *p, moire_error *err) {
-    struct mo_gpu_program *own = &l->program;
-    struct mo_region *r = l->region;
-    *own = *p;
-    own->source = NULL;
-    own->weights = NULL;
-    own->region = NULL;
-    own->inputs = copied(r, p->inputs, p->n_inputs, sizeof *p->inputs);
-    own->outputs = copied(r, p->outputs, p->n_outputs, sizeof *p->outputs);
-    own->ops = copied(r, p->ops, p->n_ops, sizeof *p->ops);
-    own->kernels = copied(r, p->kernels, p->n_kernels, sizeof *p->kernels);
-    own->segments = copied(r, p->segments, p->n_segments, sizeof *p->segments);
-    l->functions = mo_region_array(r, (size_t)p->n_kernels + 1, sizeof *l->functions);
-    l->weights = mo_region_array(r, (size_t)p->n_weights + 1, sizeof(void *));
-    l->arenas = mo_region_array(r, (size_t)l->instances, sizeof *l->arenas);
-    bool ok = own->inputs && own->outputs && own->ops && own->kernels && own->segments && l->functions &&
-              l->weights && l->arenas && copy_names(r, own->inputs, p->n_inputs) &&
-              copy_names(r, own->outputs, p->n_outputs);
-    for (int i = 0; i < p->n_ops && ok; i++) {
-        own->ops[i].label = mo_region_string(r, p->ops[i].label, strlen(p->ops[i].label));
-        ok = own->ops[i].label != NULL;
-        if (own->ops[i].kind != MO_GPU_CORE || !ok) continue;
-        void *layer = mo_region_alloc(r, (size_t)p->ops[i].core.layer_bytes);
-        if (layer) memcpy(layer, p->ops[i].core.layer, (size_t)p->ops[i].core.layer_bytes);
-        own->ops[i].core.layer = layer;
-        ok = layer != NULL;
-    }
-    return ok ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "no host memory for a program");
+    void *packed = mo_region_alloc(l->region, mo_gpu_packed_bytes(p));
+    l->functions = mo_region_array(l->region, (size_t)p->n_kernels + 1, sizeof *l->functions);
+    l->weights = mo_region_array(l->region, (size_t)p->n_weights + 1, sizeof(void *));
+    l->arenas = mo_region_array(l->region, (size_t)l->instances, sizeof *l->arenas);
+    if (!packed || !l->functions || !l->weights || !l->arenas)
+        return mo_fail(err, MOIRE_ENOMEM, "no host memory for a program");
+    mo_gpu_pack(p, NULL, packed);
+    l->program = *mo_gpu_unpack(packed);
+    return MOIRE_OK;
 }
 
 static bool uses_library(const struct mo_gpu_program *p) {
@@ -265,7 +233,7 @@ int mo_cuda_exec_load(struct mo_cuda_exec *e, const struct mo_gpu_program *progr
     l->next = e->loaded;
     e->loaded = l;
     int rc = copy_program(l, program, err);
-    if (!rc) rc = mo_exec_code_begin(l, program->source, err);
+    if (!rc) rc = mo_exec_code_begin(l, err);
     if (!rc) rc = upload(l, program, err);
     if (!rc) rc = make_arenas(l, err);
     if (!rc) rc = mo_exec_core_begin(l, err);

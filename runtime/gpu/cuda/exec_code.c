@@ -41,11 +41,11 @@ static const char *next_kernel(const char *at) {
 /* The prelude and the kernels of a piece: in the source they are in order. */
 static int write_text(struct piece *p, moire_error *err) {
     const struct mo_cuda_loaded *l = p->l;
-    const char *at = next_kernel(l->source);
-    char *to = p->text = mo_alloc(l->exec->env, strlen(l->source) + 1);
+    const char *at = next_kernel(l->program.source);
+    char *to = p->text = mo_alloc(l->exec->env, strlen(l->program.source) + 1);
     if (!to) return mo_fail(err, MOIRE_ENOMEM, "no host memory for the source of kernels");
-    memcpy(to, l->source, (size_t)(at - l->source));
-    to += at - l->source;
+    memcpy(to, l->program.source, (size_t)(at - l->program.source));
+    to += at - l->program.source;
     for (int i = 0; i < l->program.n_kernels; i++) {
         const char *end = next_kernel(at), *symbol = at + strlen("MO_KERNEL(");
         const size_t n = strlen(l->program.kernels[i].symbol);
@@ -176,10 +176,9 @@ bool mo_exec_tries_kernel(const struct mo_cuda_exec *e, const struct mo_gpu_op *
     return op->kind != MO_GPU_GEMM || !e->has_blas;
 }
 
-int mo_exec_code_begin(struct mo_cuda_loaded *l, const char *source, moire_error *err) {
-    l->source = mo_region_string(l->region, source, strlen(source));
+int mo_exec_code_begin(struct mo_cuda_loaded *l, moire_error *err) {
     bool *wanted = mo_region_alloc(l->region, (size_t)l->program.n_kernels + 1);
-    if (!l->source || !wanted) return mo_fail(err, MOIRE_ENOMEM, "no host memory for a program");
+    if (!wanted) return mo_fail(err, MOIRE_ENOMEM, "no host memory for a program");
     for (int i = 0; i < l->program.n_ops; i++) {
         const struct mo_gpu_op *op = &l->program.ops[i];
         if (op->launch.kernel >= 0 && mo_exec_tries_kernel(l->exec, op)) wanted[op->launch.kernel] = true;

@@ -82,11 +82,10 @@ struct mo_cuda_loaded {
     struct mo_cuda_loaded *next;
     struct mo_cuda_exec *exec;
     struct mo_region *region;
-    struct mo_gpu_program program; /* ports, operations, segments and kernels copied; no data */
+    struct mo_gpu_program program; /* a copy, in the region; no contents of weights */
     int instances;
     int64_t bytes, arena_bytes; /* arena_bytes: activations, then scratch memory, */
     int64_t space;              /* which is none where no library can have a part */
-    const char *source;
     struct mo_exec_module *modules;
     mo_cu_function *functions; /* of every kernel; NULL: not compiled */
     struct mo_exec_weight **weights;
@@ -111,8 +110,8 @@ static inline int mo_exec_graph_count(const struct mo_gpu_program *program) {
     return program->n_segments + (program->n_segments > 1);
 }
 
-/* exec_code.c.  Compiles what the program is known to need; takes a copy of the source for the rest. */
-int mo_exec_code_begin(struct mo_cuda_loaded *loaded, const char *source, moire_error *err);
+/* exec_code.c.  Compiles what the program is known to need. */
+int mo_exec_code_begin(struct mo_cuda_loaded *loaded, moire_error *err);
 /* Compiles those of the kernels (wanted[n_kernels]) that are not there yet. */
 int mo_exec_code_load(struct mo_cuda_loaded *loaded, const bool *wanted, moire_error *err);
 void mo_exec_code_free(struct mo_cuda_loaded *loaded);

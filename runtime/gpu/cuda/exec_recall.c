@@ -91,7 +91,7 @@ static void name_of(const struct mo_cuda_loaded *l, int sms, char name[MO_SHA256
                                c->sms,
                                sms,
                                (int64_t)mo_exec_space(e)};
-    mo_cuda_rtc_name(&e->rtc, l->source, c->major, c->minor, name);
+    mo_cuda_rtc_name(&e->rtc, l->program.source, c->major, c->minor, name);
     mo_sha256_init(&sum);
     mo_cuda_cache_add(&sum, name, MO_SHA256_HEX);
     mo_cuda_cache_add(&sum, c->gpu ? c->gpu : "", c->gpu ? strlen(c->gpu) : 0);

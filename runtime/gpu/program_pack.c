@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
- * child_program.c - a program as one piece of memory without pointers; see child_wire.h.
+ * program_pack.c - a program as one piece of memory without pointers: for a process of its own, and for who
+ * keeps a copy.
  *
  * Structures are copied as they are, for both sides are of one build; pointers become offsets, of which 0
  * (where the program itself lies) stands for NULL. */
 #include <string.h>
 #include "runtime/base/numbers.h"
-#include "runtime/gpu/child/child_wire.h"
 #include "runtime/gpu/program.h"
 
 enum { ALIGN = 64 };
@@ -63,20 +63,20 @@ static void put_program(struct packer *p, const struct mo_gpu_program *from, con
     to.segments =
         put(p, from->segments, from->segments ? (size_t)from->n_segments * sizeof *from->segments : 0);
     to.source = put_text(p, from->source);
-    if (!p->base || !weight_at) return; /* only counted */
+    if (!p->base) return; /* only counted */
     struct mo_gpu_weight *w = (struct mo_gpu_weight *)(void *)(p->base + weights);
     for (int i = 0; i < from->n_weights; i++)
-        w[i].data = (const void *)(uintptr_t)weight_at[i];
+        w[i].data = weight_at ? (const void *)(uintptr_t)weight_at[i] : NULL;
     memcpy(p->base, &to, sizeof to);
 }
 
-size_t mo_child_packed_bytes(const struct mo_gpu_program *program) {
+size_t mo_gpu_packed_bytes(const struct mo_gpu_program *program) {
     struct packer p = {0};
     put_program(&p, program, NULL);
     return p.at;
 }
 
-void mo_child_pack(const struct mo_gpu_program *program, const int64_t *weight_at, void *out) {
+void mo_gpu_pack(const struct mo_gpu_program *program, const int64_t *weight_at, void *out) {
     struct packer p = {.base = out};
     put_program(&p, program, weight_at);
 }
@@ -85,7 +85,7 @@ static void *at(char *base, const void *offset) {
     return offset ? base + (size_t)offset : NULL;
 }
 
-struct mo_gpu_program *mo_child_unpack(void *packed) {
+struct mo_gpu_program *mo_gpu_unpack(void *packed) {
     char *base = packed;
     struct mo_gpu_program *p = packed;
     p->inputs = at(base, p->inputs);
