@@ -35,7 +35,7 @@ void mo_cuda_rtc_close(struct mo_cuda_rtc *rtc);
 void mo_cuda_rtc_name(const struct mo_cuda_rtc *rtc, const char *source, int major, int minor,
                       char name[MO_SHA256_HEX]);
 /* Compiles a source of program.h for a compute capability; *image is freed with mo_free().  MOIRE_ECOMPILER:
- * the first line of the compiler's complaint.  May be called from several threads at once. */
+ * the first line of the compiler's complaint. */
 int mo_cuda_rtc_compile(const struct mo_cuda_rtc *rtc, const char *source, int major, int minor, void **image,
                         size_t *bytes, moire_error *err);
 #endif
