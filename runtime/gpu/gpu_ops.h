@@ -29,7 +29,7 @@
 #include "runtime/gpu/program.h"
 
 enum {
-    MO_GPU_ABI = 7,       /* raised with every change of this file, of struct mo_sys or of mo_gpu_program */
+    MO_GPU_ABI = 8,       /* raised with every change of this file, of struct mo_sys or of mo_gpu_program */
     MO_GPU_MAX = 64,      /* GPUs */
     MO_GPU_UNITS = 16,    /* units a GPU; a unit is made large enough that there are not more */
     MO_GPU_SM_WORDS = 8,  /* bitmap of SM ids */
@@ -104,7 +104,7 @@ struct mo_gpu_run {
 };
 
 /* Who computes an operation of a program: a library, a kernel that moire generated, or a core. */
-enum mo_gpu_way { MO_GPU_BY_DNN, MO_GPU_BY_BLAS, MO_GPU_BY_KERNEL, MO_GPU_BY_CORE, MO_GPU_WAYS };
+enum mo_gpu_way { MO_GPU_BY_KERNEL, MO_GPU_BY_DNN, MO_GPU_BY_BLAS, MO_GPU_BY_CORE, MO_GPU_WAYS };
 
 /* How many operations of a program are done which way on lets of `sms` SMs: a row for each enum
  * mo_gpu_op_kind. */

@@ -91,6 +91,14 @@ void exec_rig_settle(struct exec_rig *r) {
     assert_int_equal(mo_exec_wait(r->exec, r->target.stream), 0);
 }
 
+int exec_rig_queue(struct exec_rig *r, struct mo_cuda_loaded *loaded, int instance, int begin, int end,
+                   moire_error *err) {
+    int rc = MOIRE_OK;
+    if (!mo_cuda_exec_ready(loaded, instance, r->target.place, begin, end))
+        rc = mo_cuda_exec_prepare(loaded, instance, &r->target, begin, end, err);
+    return rc ? rc : mo_cuda_exec_queue(loaded, instance, &r->target, begin, end, err);
+}
+
 void exec_rig_run(struct exec_rig *r, struct mo_cuda_loaded *loaded, int instance, const moire_tensor *in,
                   moire_tensor *out) {
     const struct mo_gpu_program *p = mo_cuda_exec_program(loaded);
@@ -105,7 +113,7 @@ void exec_rig_run(struct exec_rig *r, struct mo_cuda_loaded *loaded, int instanc
         exec_rig_settle(r);
     }
     for (int i = 0; i < p->n_segments; i++)
-        if (mo_cuda_exec_queue(loaded, instance, &r->target, i, i + 1, &err)) fail_msg("%s", err.message);
+        if (exec_rig_queue(r, loaded, instance, i, i + 1, &err)) fail_msg("%s", err.message);
     for (int i = 0; i < p->n_outputs; i++) {
         const struct mo_gpu_port *port = &p->outputs[i];
         const uint64_t at = arena + (uint64_t)port->offset;

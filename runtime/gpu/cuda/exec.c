@@ -229,7 +229,6 @@ int mo_cuda_exec_load(struct mo_cuda_exec *e, const struct mo_gpu_program *progr
         return mo_fail(err, MOIRE_ENOMEM, "no host memory for a program");
     }
     *l = (struct mo_cuda_loaded){.exec = e, .region = region, .instances = instances};
-    mo_lock_take(e->env->sys, &e->lock);
     l->next = e->loaded;
     e->loaded = l;
     int rc = copy_program(l, program, err);
@@ -237,7 +236,6 @@ int mo_cuda_exec_load(struct mo_cuda_exec *e, const struct mo_gpu_program *progr
     if (!rc) rc = upload(l, program, err);
     if (!rc) rc = make_arenas(l, err);
     if (!rc) rc = mo_exec_core_begin(l, err);
-    mo_lock_drop(e->env->sys, &e->lock);
     if (rc)
         mo_cuda_exec_unload(l);
     else
@@ -254,7 +252,6 @@ static void free_graphs(struct mo_cuda_loaded *l, struct mo_exec_graphs *g) {
 void mo_cuda_exec_unload(struct mo_cuda_loaded *l) {
     if (!l) return;
     struct mo_cuda_exec *e = l->exec;
-    mo_lock_take(e->env->sys, &e->lock);
     struct mo_cuda_loaded **at = &e->loaded;
     while (*at != l)
         at = &(*at)->next;
@@ -271,7 +268,6 @@ void mo_cuda_exec_unload(struct mo_cuda_loaded *l) {
         if (l->weights[i]) drop_weight(e, l->weights[i]);
     mo_exec_core_free(l);
     mo_exec_code_free(l);
-    mo_lock_drop(e->env->sys, &e->lock);
     mo_region_destroy(l->region);
 }
 
@@ -288,7 +284,6 @@ const struct mo_gpu_program *mo_cuda_exec_program(const struct mo_cuda_loaded *l
 }
 
 void mo_cuda_exec_forget(struct mo_cuda_exec *e, uint32_t place) {
-    mo_lock_take(e->env->sys, &e->lock);
     for (struct mo_cuda_loaded *l = e->loaded; l; l = l->next) {
         mo_lock_take(e->env->sys, &l->listing);
         for (struct mo_exec_graphs **at = &l->graphs, *g; (g = *at);) {
@@ -301,5 +296,4 @@ void mo_cuda_exec_forget(struct mo_cuda_exec *e, uint32_t place) {
         }
         mo_lock_drop(e->env->sys, &l->listing);
     }
-    mo_lock_drop(e->env->sys, &e->lock);
 }

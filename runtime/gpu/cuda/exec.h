@@ -10,8 +10,9 @@
  * instance and place (the units of a let), and for segments at which runs are cut.  The kernels that
  * libraries offer are chosen once for each (program, number of units), and kept.
  *
- * Threads: as in gpu.h; the functions of one mo_cuda_exec that load, unload and prepare take its lock.
- * The primary context of the GPU is current in every call but queue(), where that of the let is. */
+ * Threads: of the functions of one mo_cuda_exec one at a time may run, but for ready(), queue() and what only
+ * reads a program.  The primary context of the GPU is current in every call but queue(), where that of the
+ * let is. */
 #ifndef MO_CUDA_EXEC_H
 #define MO_CUDA_EXEC_H
 #include "runtime/base/env.h"
@@ -75,18 +76,16 @@ uint64_t mo_cuda_exec_arena(const struct mo_cuda_loaded *loaded, int instance);
 /* The ports, segments and batch of the program that was loaded; arrays belong to `loaded`. */
 const struct mo_gpu_program *mo_cuda_exec_program(const struct mo_cuda_loaded *loaded);
 
-/* Chooses kernels and captures the graph of the whole program for every instance at the target's place. */
-int mo_cuda_exec_prepare(struct mo_cuda_loaded *loaded, const struct mo_cuda_target *target,
-                         moire_error *err);
-/* The same for one instance and a run of segments [begin, end). */
-int mo_cuda_exec_prepare_run(struct mo_cuda_loaded *loaded, int instance, const struct mo_cuda_target *target,
-                             int begin, int end, moire_error *err);
+/* Chooses kernels, and captures graphs of segments [begin, end) at the target's place, for an instance or,
+ * -1, for all of them. */
+int mo_cuda_exec_prepare(struct mo_cuda_loaded *loaded, int instance, const struct mo_cuda_target *target,
+                         int begin, int end, moire_error *err);
 /* As mo_gpu_ops.program_ways. */
 struct mo_gpu_ways;
 int mo_cuda_exec_ways(struct mo_cuda_loaded *loaded, struct mo_gpu_ways *out, int room);
 /* Whether all graphs of such a run are there. */
 bool mo_cuda_exec_ready(struct mo_cuda_loaded *loaded, int instance, uint32_t place, int begin, int end);
-/* Queues segments [begin, end) on the target's stream; prepares first when that was not done. */
+/* Queues segments [begin, end), which are ready, on the target's stream. */
 int mo_cuda_exec_queue(struct mo_cuda_loaded *loaded, int instance, const struct mo_cuda_target *target,
                        int begin, int end, moire_error *err);
 /* The context of that place goes away: so do the graphs captured there. */

@@ -65,11 +65,11 @@ int mo_exec_enqueue(struct mo_cuda_loaded *l, const struct mo_exec_choice *choic
                     mo_cu_stream stream, moire_error *err) {
     const struct mo_gpu_op *op = &l->program.ops[index];
     int rc;
-    if (choice->way == MO_EXEC_CORE) return mo_exec_core_enqueue(l, index, arena, stream, err);
-    if (choice->way == MO_EXEC_DNN) {
+    if (choice->way == MO_GPU_BY_CORE) return mo_exec_core_enqueue(l, index, arena, stream, err);
+    if (choice->way == MO_GPU_BY_DNN) {
         const struct mo_dnn_operands o = mo_exec_conv_operands(l, &op->conv, arena);
         rc = mo_cuda_dnn_run(&l->exec->dnn, &op->conv, &choice->dnn, &o, y_bytes(l, &op->conv), stream, err);
-    } else if (choice->way == MO_EXEC_BLAS) {
+    } else if (choice->way == MO_GPU_BY_BLAS) {
         const struct mo_blas_operands o = gemm_operands(l, &op->gemm, arena);
         rc = mo_cuda_blas_run(&l->exec->blas, &op->gemm, &choice->blas, &o, stream, err);
     } else {
@@ -99,7 +99,7 @@ static double time_of(const struct mo_exec_trial *t, const struct mo_exec_choice
 
 /* Chooses the fastest of what the library can do; false: nothing of it runs. */
 static bool choose_fastest(const struct mo_exec_trial *t, struct mo_exec_choice *choice, int index) {
-    const bool dnn = choice->way == MO_EXEC_DNN;
+    const bool dnn = choice->way == MO_GPU_BY_DNN;
     double best = -1;
     int chosen = -1;
     for (int i = 0, n = dnn ? choice->dnn.n : choice->blas.n; i < n; i++) {
@@ -121,10 +121,10 @@ static int choose_conv(const struct mo_exec_trial *t, int index, struct mo_exec_
     int rc = mo_cuda_dnn_plan(&l->exec->dnn, c, l->program.precision, &o, mo_exec_space(l->exec), t->stream,
                               &choice->dnn, err);
     if (rc) return rc;
-    choice->way = MO_EXEC_DNN;
+    choice->way = MO_GPU_BY_DNN;
     if (choice->dnn.n > 1) (void)choose_fastest(t, choice, index); /* each has run already */
     if (!mo_exec_tries_kernel(l->exec, &l->program.ops[index])) return MOIRE_OK;
-    const struct mo_exec_choice kernel = {.way = MO_EXEC_KERNEL, .timed = true};
+    const struct mo_exec_choice kernel = {.way = MO_GPU_BY_KERNEL, .timed = true};
     const double library = time_of(t, choice, index), own = time_of(t, &kernel, index);
     if (own < 0 || library <= own) return MOIRE_OK;
     mo_cuda_dnn_plan_free(&l->exec->dnn, &choice->dnn);
@@ -138,10 +138,10 @@ static int choose_gemm(const struct mo_exec_trial *t, int index, struct mo_exec_
     int rc = mo_cuda_blas_plan(&l->exec->blas, &l->program.ops[index].gemm, l->program.precision, t->sms,
                                mo_exec_space(l->exec), &choice->blas, err);
     if (rc) return rc;
-    choice->way = MO_EXEC_BLAS;
+    choice->way = MO_GPU_BY_BLAS;
     if (choose_fastest(t, choice, index)) return MOIRE_OK;
     mo_cuda_blas_plan_free(&l->exec->blas, &choice->blas);
-    *choice = (struct mo_exec_choice){.way = MO_EXEC_KERNEL};
+    *choice = (struct mo_exec_choice){.way = MO_GPU_BY_KERNEL};
     return mo_fail(err, MOIRE_EUNSUPPORTED, "no algorithm of cuBLASLt runs");
 }
 
@@ -164,7 +164,7 @@ static int try_one(const struct mo_exec_trial *t, int index, struct mo_exec_choi
     if (op->kind == MO_GPU_CONV && e->has_dnn) rc = choose_conv(t, index, out, &why);
     if (op->kind == MO_GPU_GEMM && e->has_blas) rc = choose_gemm(t, index, out, &why);
     if (rc && rc != MOIRE_EUNSUPPORTED) return mo_fail(err, rc, "%.200s: %s", op->label, why.message);
-    if (out->way == MO_EXEC_KERNEL && op->launch.kernel < 0)
+    if (out->way == MO_GPU_BY_KERNEL && op->launch.kernel < 0)
         return mo_fail(err, MOIRE_EUNSUPPORTED, "%.200s: no library and no kernel for this", op->label);
     if (rc) mo_log(e->env, MOIRE_LOG_WARN, "%.200s: %s; its generated kernel runs", op->label, why.message);
     return MOIRE_OK;
@@ -175,7 +175,7 @@ static int load_stand_ins(struct mo_cuda_loaded *l, const struct mo_exec_choices
     bool *wanted = mo_alloc(l->exec->env, (size_t)l->program.n_kernels + 1);
     if (!wanted) return mo_fail(err, MOIRE_ENOMEM, "no host memory to prepare a program");
     for (int i = 0; i < l->program.n_ops; i++)
-        if (choices->of[i].way == MO_EXEC_KERNEL) wanted[l->program.ops[i].launch.kernel] = true;
+        if (choices->of[i].way == MO_GPU_BY_KERNEL) wanted[l->program.ops[i].launch.kernel] = true;
     const int rc = mo_exec_code_load(l, wanted, err);
     mo_free(l->exec->env, wanted);
     return rc;
@@ -190,7 +190,7 @@ static int choose_all(const struct mo_exec_trial *t, struct mo_exec_choices *out
     for (int i = 0; i < l->program.n_ops && !rc; i++) {
         if (mo_exec_recall(t, &recall, i, &out->of[i])) continue;
         if (l->program.ops[i].kind == MO_GPU_CORE) {
-            out->of[i].way = MO_EXEC_CORE;
+            out->of[i].way = MO_GPU_BY_CORE;
             continue;
         }
         const struct mo_exec_choice *like = chosen_before(t, i, out);
@@ -251,8 +251,8 @@ static int try_out(struct mo_cuda_loaded *l, const struct mo_cuda_target *target
 
 static void free_choices(struct mo_cuda_loaded *l, struct mo_exec_choices *c) {
     for (int i = 0; i < l->program.n_ops; i++) {
-        if (c->of[i].way == MO_EXEC_DNN) mo_cuda_dnn_plan_free(&l->exec->dnn, &c->of[i].dnn);
-        if (c->of[i].way == MO_EXEC_BLAS) mo_cuda_blas_plan_free(&l->exec->blas, &c->of[i].blas);
+        if (c->of[i].way == MO_GPU_BY_DNN) mo_cuda_dnn_plan_free(&l->exec->dnn, &c->of[i].dnn);
+        if (c->of[i].way == MO_GPU_BY_BLAS) mo_cuda_blas_plan_free(&l->exec->blas, &c->of[i].blas);
     }
     mo_free(l->exec->env, c);
 }

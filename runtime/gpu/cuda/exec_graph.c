@@ -33,14 +33,11 @@ static mo_cu_graph_exec graph_of(struct mo_cuda_loaded *l, uint32_t place, int i
     return graph;
 }
 
-static bool ready(struct mo_cuda_loaded *l, uint32_t place, int instance, struct range r) {
+bool mo_cuda_exec_ready(struct mo_cuda_loaded *l, int instance, uint32_t place, int begin, int end) {
+    const struct range r = range_of(&l->program, begin, end);
     for (int i = r.first; i < r.end; i++)
         if (!graph_of(l, place, instance, i)) return false;
     return true;
-}
-
-bool mo_cuda_exec_ready(struct mo_cuda_loaded *l, int instance, uint32_t place, int begin, int end) {
-    return ready(l, place, instance, range_of(&l->program, begin, end));
 }
 
 /* Everything between begin and end goes into the graph; end is called in every case, for a stream that stays
@@ -97,11 +94,13 @@ static int capture_range(struct mo_cuda_loaded *l, const struct mo_exec_choices 
     return rc;
 }
 
-static int prepare(struct mo_cuda_loaded *l, const struct mo_cuda_target *target, int first, int last,
-                   struct range r, moire_error *err) {
+int mo_cuda_exec_prepare(struct mo_cuda_loaded *l, int instance, const struct mo_cuda_target *target,
+                         int begin, int end, moire_error *err) {
+    const struct range r = range_of(&l->program, begin, end);
+    const int first = instance < 0 ? 0 : instance, last = instance < 0 ? l->instances - 1 : instance;
     struct mo_exec_choices *choices;
     const struct mo_exec_choices *const known = l->choices; /* a new one becomes the first */
-    const int64_t begin = mo_now(l->exec->env);
+    const int64_t started = mo_now(l->exec->env);
     int rc = mo_exec_choose(l, target, &choices, err);
     const int64_t chosen = mo_now(l->exec->env);
     for (int i = first; i <= last && !rc; i++)
@@ -110,27 +109,7 @@ static int prepare(struct mo_cuda_loaded *l, const struct mo_cuda_target *target
         unsigned result = mo_exec_wait(l->exec, target->stream);
         if (result) rc = mo_cuda_error(l->exec->cu, result, err, "prepare a program");
     }
-    if (!rc) mo_exec_tell(l, choices, l->choices != known, chosen - begin, mo_now(l->exec->env) - chosen);
-    return rc;
-}
-
-int mo_cuda_exec_prepare(struct mo_cuda_loaded *l, const struct mo_cuda_target *target, moire_error *err) {
-    const struct mo_sys *sys = l->exec->env->sys;
-    const struct range whole = range_of(&l->program, 0, l->program.n_segments);
-    moire_error own;
-    mo_lock_take(sys, &l->exec->lock);
-    int rc = prepare(l, target, 0, l->instances - 1, whole, err ? err : &own);
-    mo_lock_drop(sys, &l->exec->lock);
-    return rc;
-}
-
-int mo_cuda_exec_prepare_run(struct mo_cuda_loaded *l, int instance, const struct mo_cuda_target *target,
-                             int begin, int end, moire_error *err) {
-    const struct mo_sys *sys = l->exec->env->sys;
-    moire_error own;
-    mo_lock_take(sys, &l->exec->lock);
-    int rc = prepare(l, target, instance, instance, range_of(&l->program, begin, end), err ? err : &own);
-    mo_lock_drop(sys, &l->exec->lock);
+    if (!rc) mo_exec_tell(l, choices, l->choices != known, chosen - started, mo_now(l->exec->env) - chosen);
     return rc;
 }
 
@@ -139,8 +118,6 @@ int mo_cuda_exec_queue(struct mo_cuda_loaded *l, int instance, const struct mo_c
     const struct mo_cuda_driver *cu = l->exec->cu;
     const struct range r = range_of(&l->program, begin, end);
     int rc = MOIRE_OK;
-    if (!ready(l, target->place, instance, r))
-        rc = mo_cuda_exec_prepare_run(l, instance, target, begin, end, err);
     for (int i = r.first; i < r.end && !rc; i++) {
         unsigned result = cu->graph_launch(graph_of(l, target->place, instance, i), target->stream);
         if (result) rc = mo_cuda_error(cu, result, err, "start segment %d of a program", i);

@@ -6,8 +6,7 @@
  *   choices   for one number of SMs: how every operation is done (library with algorithm, or kernel)
  *   graphs    for one place and instance: a CUDA graph for each segment
  *
- * Choices and graphs are lists that only grow until the program is unloaded or the place forgotten;
- * exec->lock guards them. */
+ * Choices and graphs are lists that only grow until the program is unloaded or the place forgotten. */
 #ifndef MO_CUDA_EXEC_IMPL_H
 #define MO_CUDA_EXEC_IMPL_H
 #include "runtime/gpu/cuda/blas.h"
@@ -17,6 +16,7 @@
 #include "runtime/gpu/cuda/cache.h"
 #include "runtime/gpu/cuda/rtc.h"
 #include "runtime/base/lock.h"
+#include "runtime/gpu/gpu_ops.h"
 
 enum {
     MO_EXEC_ZEROS = 64 << 10,  /* bytes that are zero: the bias of a convolution that has none */
@@ -37,7 +37,6 @@ struct mo_cuda_exec {
     struct mo_cuda_exec_config config;
     const struct mo_env *env;
     const struct mo_cuda_driver *cu;
-    struct mo_lock lock;
     struct mo_cuda_rtc rtc;
     struct mo_cuda_cache *cache; /* NULL: nothing is kept */
     struct mo_cuda_dnn dnn;
@@ -47,17 +46,15 @@ struct mo_cuda_exec {
     char libraries[400];
     mo_cu_stream stream; /* uploads */
     mo_cu_ptr zeros;
-    mo_cu_ptr trial; /* memory in which kernels are tried out, of no program's bytes; under `lock` */
+    mo_cu_ptr trial; /* memory in which kernels are tried out, of no program's bytes */
     size_t trial_bytes;
     struct mo_exec_weight *weights;
     struct mo_cuda_loaded *loaded;
 };
 
-enum mo_exec_way { MO_EXEC_KERNEL, MO_EXEC_DNN, MO_EXEC_BLAS, MO_EXEC_CORE };
-
 struct mo_exec_choice {
-    enum mo_exec_way way;
-    bool timed; /* way is MO_EXEC_KERNEL because that was faster than the library */
+    enum mo_gpu_way way;
+    bool timed; /* way is MO_GPU_BY_KERNEL because that was faster than the library */
     union {
         struct mo_dnn_plan dnn;
         struct mo_blas_plan blas;
@@ -95,7 +92,7 @@ struct mo_cuda_loaded {
     mo_cu_ptr *arenas;               /* of every instance */
     struct mo_exec_choices *choices;
     struct mo_exec_graphs *graphs;
-    struct mo_lock listing; /* guards `graphs` alone: a run waits for no load; taken inside exec->lock */
+    struct mo_lock listing; /* guards `graphs`: a run looks for its own while others are made */
 };
 
 /* exec.c.  The driver may still be called: the GPU is not lost. */
@@ -128,16 +125,16 @@ mo_cu_ptr mo_exec_address(const struct mo_cuda_loaded *loaded, const struct mo_g
                           mo_cu_ptr arena);
 
 /* exec_recall.c.  Choices for that many SMs that an earlier process made, or else for the nearest number of
- * SMs within a factor of 1.5 that has some, but for the whole GPU; false: there are none.  `end` follows in
- * either case.  That way a let of a new size is ready in milliseconds while others are served. */
+ * SMs within a factor of 1.5 that has some, but for the whole GPU.  `end` follows in any case.  That way a
+ * let of a new size is ready in milliseconds while others are served. */
 struct mo_exec_record;
 struct mo_exec_recall {
     char name[MO_SHA256_HEX];
     struct mo_cuda_cache_item cached;
-    const struct mo_exec_record *record; /* [n_ops] */
+    const struct mo_exec_record *record; /* [n_ops]; NULL: there are none */
     bool of_another;                     /* number of SMs */
 };
-bool mo_exec_recall_begin(const struct mo_cuda_loaded *loaded, int sms, struct mo_exec_recall *out);
+void mo_exec_recall_begin(const struct mo_cuda_loaded *loaded, int sms, struct mo_exec_recall *out);
 void mo_exec_recall_end(const struct mo_cuda_loaded *loaded, struct mo_exec_recall *recall);
 /* Where kernels are tried out for that many SMs: in an arena of its own, timed by its two events. */
 struct mo_exec_trial {

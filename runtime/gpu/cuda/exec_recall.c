@@ -111,19 +111,16 @@ static bool find(const struct mo_cuda_loaded *l, int sms, struct mo_exec_recall 
     return out->record != NULL;
 }
 
-bool mo_exec_recall_begin(const struct mo_cuda_loaded *l, int sms, struct mo_exec_recall *out) {
+void mo_exec_recall_begin(const struct mo_cuda_loaded *l, int sms, struct mo_exec_recall *out) {
     const int unit = l->exec->config.unit_sms;
     *out = (struct mo_exec_recall){0};
-    if (!l->exec->cache) return false;
+    if (!l->exec->cache) return;
     name_of(l, sms, out->name);
-    if (find(l, sms, out)) return true;
-    if (unit < 1 || sms == l->exec->config.sms) return false;
+    if (find(l, sms, out) || unit < 1 || sms == l->exec->config.sms) return;
     out->of_another = true;
     for (int away = unit; 2 * away <= sms; away += unit)
-        if ((2 * sms <= 3 * (sms - away) && find(l, sms - away, out)) || find(l, sms + away, out))
-            return true;
+        if ((2 * sms <= 3 * (sms - away) && find(l, sms - away, out)) || find(l, sms + away, out)) return;
     out->of_another = false;
-    return false;
 }
 
 void mo_exec_recall_end(const struct mo_cuda_loaded *l, struct mo_exec_recall *recall) {
@@ -132,13 +129,13 @@ void mo_exec_recall_end(const struct mo_cuda_loaded *l, struct mo_exec_recall *r
 
 static struct mo_exec_record record_of(const struct mo_exec_choice *c) {
     struct mo_exec_record r = {.way = c->way, .timed = c->timed};
-    if (c->way == MO_EXEC_DNN) {
+    if (c->way == MO_GPU_BY_DNN) {
         const struct mo_dnn_way *way = &c->dnn.list[c->dnn.chosen];
         r.algorithm = way->algorithm;
         r.fused = way->fused;
         r.space = way->space;
     }
-    if (c->way == MO_EXEC_BLAS) r.blas = c->blas.list[c->blas.chosen].algorithm;
+    if (c->way == MO_GPU_BY_BLAS) r.blas = c->blas.list[c->blas.chosen].algorithm;
     return r;
 }
 
@@ -151,17 +148,17 @@ static bool choose_as(const struct mo_exec_trial *t, const struct mo_exec_record
     const size_t space = mo_exec_space(e);
     int rc = MOIRE_EUNSUPPORTED;
     out->timed = r->timed != 0;
-    if (r->way == MO_EXEC_KERNEL) return op->launch.kernel >= 0;
-    if (r->way == MO_EXEC_DNN && op->kind == MO_GPU_CONV && e->has_dnn && r->space <= space) {
+    if (r->way == MO_GPU_BY_KERNEL) return op->launch.kernel >= 0;
+    if (r->way == MO_GPU_BY_DNN && op->kind == MO_GPU_CONV && e->has_dnn && r->space <= space) {
         const struct mo_dnn_operands o = mo_exec_conv_operands(l, &op->conv, t->arena);
         const struct mo_dnn_way way = {r->algorithm, r->fused != 0, (size_t)r->space};
         rc = mo_cuda_dnn_plan_as(&e->dnn, &op->conv, l->program.precision, &o, &way, t->stream, &out->dnn,
                                  NULL);
     }
-    if (r->way == MO_EXEC_BLAS && op->kind == MO_GPU_GEMM && e->has_blas)
+    if (r->way == MO_GPU_BY_BLAS && op->kind == MO_GPU_GEMM && e->has_blas)
         rc = mo_cuda_blas_plan_as(&e->blas, &op->gemm, l->program.precision, t->sms, space, &r->blas,
                                   &out->blas, NULL);
-    if (!rc) out->way = (enum mo_exec_way)r->way;
+    if (!rc) out->way = (enum mo_gpu_way)r->way;
     return !rc;
 }
 

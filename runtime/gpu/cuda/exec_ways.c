@@ -5,24 +5,19 @@
  * want of a library is a warning, whenever choices are made; one that was timed against the library and won
  * is not. */
 #include "runtime/gpu/cuda/exec_impl.h"
-#include "runtime/gpu/gpu_ops.h"
 
 static bool has_fallen(const struct mo_gpu_op *op, const struct mo_exec_choice *c) {
-    return mo_gpu_has_library(op) && c->way == MO_EXEC_KERNEL && !c->timed;
+    return mo_gpu_has_library(op) && c->way == MO_GPU_BY_KERNEL && !c->timed;
 }
 
 static void count(const struct mo_cuda_loaded *l, const struct mo_exec_choices *choices,
                   struct mo_gpu_ways *out) {
-    static const enum mo_gpu_way way[] = {[MO_EXEC_KERNEL] = MO_GPU_BY_KERNEL,
-                                          [MO_EXEC_DNN] = MO_GPU_BY_DNN,
-                                          [MO_EXEC_BLAS] = MO_GPU_BY_BLAS,
-                                          [MO_EXEC_CORE] = MO_GPU_BY_CORE};
     *out = (struct mo_gpu_ways){.sms = choices->sms};
     for (int i = 0; i < l->program.n_ops; i++) {
         const struct mo_gpu_op *op = &l->program.ops[i];
         const struct mo_exec_choice *c = &choices->of[i];
-        out->count[op->kind][way[c->way]]++;
-        out->fused += c->way == MO_EXEC_DNN && c->dnn.list[c->dnn.chosen].fused;
+        out->count[op->kind][c->way]++;
+        out->fused += c->way == MO_GPU_BY_DNN && c->dnn.list[c->dnn.chosen].fused;
         out->fallen[op->kind] += has_fallen(op, c);
     }
 }
@@ -59,11 +54,8 @@ void mo_exec_tell(const struct mo_cuda_loaded *l, const struct mo_exec_choices *
 }
 
 int mo_cuda_exec_ways(struct mo_cuda_loaded *l, struct mo_gpu_ways *out, int room) {
-    const struct mo_sys *sys = l->exec->env->sys;
     int n = 0;
-    mo_lock_take(sys, &l->exec->lock);
     for (const struct mo_exec_choices *c = l->choices; c && n < room; c = c->next)
         count(l, c, &out[n++]);
-    mo_lock_drop(sys, &l->exec->lock);
     return n;
 }

@@ -133,7 +133,11 @@ int64_t mo_cuda_program_bytes(const struct mo_gpu_loaded *program) {
 }
 
 int mo_cuda_program_ways(struct mo_gpu_loaded *program, struct mo_gpu_ways *out, int room) {
-    return mo_cuda_exec_ways(program->inner, out, room);
+    const struct mo_sys *sys = program->gpu->system->env->sys;
+    mo_lock_take(sys, &program->gpu->loading);
+    const int n = mo_cuda_exec_ways(program->inner, out, room);
+    mo_lock_drop(sys, &program->gpu->loading);
+    return n;
 }
 
 /* How exec.h sees a track: SMs, and units packed as the name of a place. */
@@ -156,8 +160,9 @@ static int prepare_aside(struct mo_gpu_loaded *p, struct mo_cuda_context *aside,
     const struct mo_cuda_target target = target_of(t);
     rc = mo_cuda_enter(p->gpu, NULL, err);
     if (!rc) {
-        rc = run ? mo_cuda_exec_prepare_run(p->inner, run->instance, &target, run->begin, run->end, err)
-                 : mo_cuda_exec_prepare(p->inner, &target, err);
+        const int n = mo_cuda_exec_program(p->inner)->n_segments;
+        rc = run ? mo_cuda_exec_prepare(p->inner, run->instance, &target, run->begin, run->end, err)
+                 : mo_cuda_exec_prepare(p->inner, -1, &target, 0, n, err);
         if (rc) mo_cuda_note(p->gpu, err);
         mo_cuda_leave(p->gpu, NULL);
     }

@@ -364,7 +364,8 @@ static int load_once(void *ctx) {
     moire_error err;
     int rc = exec_rig_try(&r, &(struct exec_rig_options){.env = &b->env, .cache = b->cache}, &err);
     if (!rc) rc = mo_cuda_exec_load(r.exec, b->program, 1, &loaded, &err);
-    if (!rc) rc = mo_cuda_exec_prepare(loaded, &r.target, &err);
+    if (!rc)
+        rc = mo_cuda_exec_prepare(loaded, -1, &r.target, 0, mo_cuda_exec_program(loaded)->n_segments, &err);
     if (r.exec) mo_cuda_exec_unload(loaded);
     exec_rig_close(&r);
     return rc;

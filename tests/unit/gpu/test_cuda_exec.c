@@ -24,13 +24,14 @@ static void run(struct exec_rig *r, const struct mo_graph *g, enum mo_gpu_precis
     moire_error err = {0};
     if (mo_cuda_exec_load(r->exec, p, 2, &loaded, &err)) fail_msg("%s", err.message);
     mo_gpu_program_destroy(p);
-    for (int instance = 0; instance < 2; instance++) { /* prepared by the first queue(), then by name */
+    for (int instance = 0; instance < 2; instance++) { /* prepared segment by segment, then as a whole */
         exec_rig_run(r, loaded, instance, in, got);
         gpu_case_compare(mo_cuda_exec_program(loaded), want, got, rtol);
         for (int i = 0; i < PORTS; i++)
             free(got[i].data);
         memset(got, 0, sizeof got);
-        if (mo_cuda_exec_prepare(loaded, &r->target, &err)) fail_msg("%s", err.message);
+        if (mo_cuda_exec_prepare(loaded, -1, &r->target, 0, mo_cuda_exec_program(loaded)->n_segments, &err))
+            fail_msg("%s", err.message);
     }
     mo_cuda_exec_unload(loaded);
 }
@@ -167,7 +168,7 @@ static void failures_leave_nothing(void **state) {
         exec_rig_open(&r, &(struct exec_rig_options){0});
         r.fake->fail_call(calls[i].name, 0, calls[i].times, 2 /* CUDA_ERROR_OUT_OF_MEMORY */);
         int rc = mo_cuda_exec_load(r.exec, p, 1, &loaded, &err);
-        if (!rc) rc = mo_cuda_exec_queue(loaded, 0, &r.target, 0, p->n_segments, &err);
+        if (!rc) rc = exec_rig_queue(&r, loaded, 0, 0, p->n_segments, &err);
         if (rc != MOIRE_ENOMEM || !*err.message) fail_msg("%s: %d %s", calls[i].name, rc, err.message);
         exec_rig_settle(&r);
         mo_cuda_exec_unload(loaded);
@@ -189,7 +190,8 @@ static void a_place_that_is_forgotten_is_captured_again(void **state) {
     struct exec_rig r;
     exec_rig_open(&r, &(struct exec_rig_options){0});
     assert_int_equal(mo_cuda_exec_load(r.exec, p, 2, &loaded, &err), 0);
-    assert_int_equal(mo_cuda_exec_prepare(loaded, &r.target, &err), 0);
+    assert_int_equal(
+        mo_cuda_exec_prepare(loaded, -1, &r.target, 0, mo_cuda_exec_program(loaded)->n_segments, &err), 0);
     r.fake->counts(&counts);
     assert_true(p->n_segments > 1);
     assert_int_equal(counts.graph_execs, 2); /* of the whole program, for both instances */
@@ -199,10 +201,10 @@ static void a_place_that_is_forgotten_is_captured_again(void **state) {
     mo_cuda_exec_forget(r.exec, r.target.place);
     r.fake->counts(&counts);
     assert_int_equal(counts.graph_execs, 0);
-    assert_int_equal(mo_cuda_exec_queue(loaded, 1, &r.target, 0, 1, &err), 0);
+    assert_int_equal(exec_rig_queue(&r, loaded, 1, 0, 1, &err), 0);
     r.fake->counts(&counts);
     assert_int_equal(counts.graph_execs, 1); /* a run that is cut needs the graphs of its segments */
-    assert_int_equal(mo_cuda_exec_queue(loaded, 1, &r.target, 1, p->n_segments, &err), 0);
+    assert_int_equal(exec_rig_queue(&r, loaded, 1, 1, p->n_segments, &err), 0);
     r.fake->counts(&counts);
     assert_int_equal(counts.graph_execs, p->n_segments);
     exec_rig_settle(&r);
@@ -249,7 +251,8 @@ static void programs_run_once_before_they_are_captured(void **state) {
     exec_rig_open(&r, &(struct exec_rig_options){.no_libraries = true});
     assert_int_equal(mo_cuda_exec_load(r.exec, p, 1, &loaded, &err), 0);
     const int before = r.fake->records(&records);
-    if (mo_cuda_exec_prepare(loaded, &r.target, &err)) fail_msg("%s", err.message);
+    if (mo_cuda_exec_prepare(loaded, -1, &r.target, 0, mo_cuda_exec_program(loaded)->n_segments, &err))
+        fail_msg("%s", err.message);
     const int after = r.fake->records(&records);
     int kernels = 0;
     for (int i = before; i < after; i++)

@@ -41,7 +41,9 @@ static void prepare(struct bed *b, uint32_t place, int sms) {
     moire_error err = {0};
     b->rig.target.place = place;
     b->rig.target.sms = sms;
-    if (mo_cuda_exec_prepare(b->loaded, &b->rig.target, &err)) fail_msg("%s", err.message);
+    if (mo_cuda_exec_prepare(b->loaded, -1, &b->rig.target, 0, mo_cuda_exec_program(b->loaded)->n_segments,
+                             &err))
+        fail_msg("%s", err.message);
 }
 
 static void begin(struct bed *b, const char *model, const struct exec_rig_options *options) {
@@ -111,8 +113,7 @@ static void what_libraries_do_is_counted(void **state) {
     /* a run does just that */
     const int before = b.rig.fake->records(&records);
     const struct mo_gpu_ways *now = &w[w[1].sms == 64];
-    if (mo_cuda_exec_queue(b.loaded, 0, &b.rig.target, 0, b.program->n_segments, &err))
-        fail_msg("%s", err.message);
+    if (exec_rig_queue(&b.rig, b.loaded, 0, 0, b.program->n_segments, &err)) fail_msg("%s", err.message);
     exec_rig_settle(&b.rig);
     assert_true(now->count[MO_GPU_GEMM][MO_GPU_BY_BLAS] > 0);
     assert_int_equal(ran(&b, before, "cublaslt_matmul"), now->count[MO_GPU_GEMM][MO_GPU_BY_BLAS]);
