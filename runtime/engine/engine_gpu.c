@@ -20,6 +20,8 @@ static void log_units(struct mo_engine_gpu *g, const struct mo_gpu_work *w, int 
         mo_event_put(ring, now, kind, w->handle, w->run.tenant, w->run.begin, w->run.end, c);
 }
 
+enum { HANG_TIMES = 50 }; /* a block that takes so many times its profiled time has hung */
+
 /* --- contexts ------------------------------------------------------------------------------------------- */
 /* `before`: the context of the batch of the same tenant that ends before this one begins; NULL = there is
  * none. */
@@ -97,7 +99,7 @@ static void leave_context(struct mo_gpu_resident *t, struct mo_gpu_host *host, c
 static int64_t hang_after(const struct mo_engine_gpu *g, const struct mo_run *run) {
     int64_t solo = mo_view_let_time(mo_sched_view(g->device->sched), run->tenant, run->lead, run->n_cores,
                                     run->begin, run->end, run->batch);
-    double ns = (double)solo * g->config.hang_times;
+    double ns = (double)solo * HANG_TIMES;
     return ns < (double)g->config.hang_ns ? g->config.hang_ns : (int64_t)(ns < 3e11 ? ns : 3e11);
 }
 

@@ -34,9 +34,7 @@ struct mo_engine_gpu_options {
     struct mo_gpu_system *system;
     const struct mo_gpus *gpus; /* finished; GPU g is the system's GPU g */
     int max_batch;              /* of any tenant */
-    double hang_times; /* a block that takes so many times its profiled time has hung; 0 = 50, and never less
-                          than hang_ns */
-    int64_t hang_ns;   /* 0 = 1 s */
+    int64_t hang_ns;            /* no block has hung before; 0 = 1 s */
 };
 
 /* What a tenant brings beside its model's ops, in mo_device_tenant.programs; its profile has as many layers

@@ -10,7 +10,6 @@
 #include <string.h>
 #include "runtime/engine/engine_gpu_impl.h"
 
-static const double HANG_TIMES = 50;
 static const int64_t HANG_NS = 1000000000, LOOK_NS = 50000000; /* the latter: how often at a lost GPU */
 
 void mo_engine_gpu_ring(struct mo_engine_gpu *g) {
@@ -141,7 +140,7 @@ static bool look_at_lost(struct mo_engine_gpu *g) {
         bool was = g->lost[i] || mo_sched_view(g->device->sched)->gpu_lost[i];
         mo_device_drop(g->device);
         if (!was) continue;
-        bool lost = g->config.ops->health(g->config.system, i, &err) != MOIRE_OK;
+        bool lost = g->config.ops->counters(g->config.system, i, NULL, &err) != MOIRE_OK;
         some |= lost;
         mo_device_take(g->device);
         g->lost[i] = lost;
@@ -183,7 +182,6 @@ int mo_engine_gpu_open(struct mo_device *device, const void *options, void **sel
     g->env = env;
     g->config = *o;
     g->gpus = *o->gpus;
-    if (!(g->config.hang_times > 0)) g->config.hang_times = HANG_TIMES;
     if (!g->config.hang_ns) g->config.hang_ns = HANG_NS;
     g->launch_end = &g->launch;
     size_t n = (size_t)g->gpus.n_units;

@@ -7,8 +7,8 @@
 static bool look(void *self, int gpu, double *watts, double *joules, char *why, size_t n) {
     const struct mo_gpu_device *d = self;
     struct mo_gpu_counters c = {.power_w = -1, .energy_j = -1};
-    moire_error err = {.message = "the plugin has no counters"};
-    const bool told = d->ops->counters && d->ops->counters(d->system, gpu, &c, &err) == MOIRE_OK;
+    moire_error err = {0};
+    const bool told = d->ops->counters(d->system, gpu, &c, &err) == MOIRE_OK;
     *watts = told ? c.power_w : -1;
     *joules = told ? c.energy_j : -1;
     snprintf(why, n, "%s", told ? c.missing : err.message);

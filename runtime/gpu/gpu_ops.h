@@ -43,7 +43,6 @@ struct mo_gpu_loaded; /* a program on one GPU: weights, activations, graphs */
 /* Zero fields mean the default.  Copied by open(), strings too; `env` must outlive the system. */
 struct mo_gpu_config {
     const struct mo_env *env;
-    int unit_sms;    /* SMs a unit; rounded up to what the device allows */
     int queue;       /* runs accepted and not ended on one let; default 2: one runs, one is ready */
     int64_t hang_ns; /* a run that takes longer has hung and the GPU is lost; default 10 s */
     int64_t memory;  /* bytes of one GPU's memory to use at most; default: what is free */
@@ -137,8 +136,7 @@ struct mo_gpu_ops {
     void (*close)(struct mo_gpu_system *system);
     int (*count)(const struct mo_gpu_system *system);
     int (*describe)(struct mo_gpu_system *system, int gpu, struct mo_gpu_info *out, moire_error *err);
-    /* MOIRE_OK or MOIRE_EDEVICE and what happened. */
-    int (*health)(struct mo_gpu_system *system, int gpu, moire_error *err);
+    /* MOIRE_EDEVICE: the GPU is lost, and what happened.  out NULL: only that is asked. */
     int (*counters)(struct mo_gpu_system *system, int gpu, struct mo_gpu_counters *out, moire_error *err);
 
     /* A let of units [first, first + units).  Its context comes ready-made from a pool when these units were

@@ -21,26 +21,15 @@ static int describe(struct mo_gpu_system *s, int gpu, struct mo_gpu_info *out, m
     return code;
 }
 
-/* A question about one GPU, to a child that is there. */
-static int ask_gpu(struct mo_gpu_system *s, const struct mo_child_ask *ask, struct mo_child_reply *reply,
-                   moire_error *err) {
-    int code = check_gpu(s, ask->n[0], err);
-    if (!code) code = mo_child_enter(s, 0, err);
-    if (code) return code;
-    code = mo_child_ask(s, ask, reply, NULL, err);
-    mo_child_leave(s);
-    return code;
-}
-
-static int health(struct mo_gpu_system *s, int gpu, moire_error *err) {
-    struct mo_child_reply reply;
-    return ask_gpu(s, &(struct mo_child_ask){.kind = MO_CHILD_HEALTH, .n = {gpu}}, &reply, err);
-}
-
 static int counters(struct mo_gpu_system *s, int gpu, struct mo_gpu_counters *out, moire_error *err) {
     struct mo_child_reply reply;
-    const int code = ask_gpu(s, &(struct mo_child_ask){.kind = MO_CHILD_COUNTERS, .n = {gpu}}, &reply, err);
+    int code = check_gpu(s, gpu, err);
+    if (!code) code = mo_child_enter(s, 0, err);
     if (code) return code;
+    code = mo_child_ask(s, &(struct mo_child_ask){.kind = MO_CHILD_COUNTERS, .n = {gpu, out != NULL}}, &reply,
+                        err);
+    mo_child_leave(s);
+    if (code || !out) return code;
     *out = reply.counters;
     out->missing[sizeof out->missing - 1] = 0;
     return MOIRE_OK;
@@ -59,7 +48,7 @@ int mo_child_ask_let(struct mo_gpu_let *let, moire_error *err) {
     struct mo_child_reply reply;
     const struct mo_child_ask ask = {.kind = MO_CHILD_LET_OPEN,
                                      .n = {let->id, let->gpu, let->first, let->units, let->priority}};
-    return mo_child_ask(let->system, &ask, &reply, NULL, err);
+    return mo_child_ask(let->system, &ask, &reply, err);
 }
 
 static int free_id(struct mo_gpu_let *const *lets) {
@@ -89,8 +78,7 @@ static int let_open(struct mo_gpu_system *s, int gpu, int first, int units, int 
     mo_child_settle(s);
     let->id = free_id(s->lets);
     if (let->id >= 0) s->lets[let->id] = let;
-    const bool up = let->id >= 0 && atomic_load(&s->up) == MO_CHILD_UP;
-    s->inside += up;
+    const bool up = mo_child_step_in(s, let->id >= 0);
     mo_child_unlock(s);
     if (let->id < 0) {
         mo_free(s->env, let);
@@ -132,8 +120,7 @@ static int let_probe(struct mo_gpu_let *let, uint64_t sms[MO_GPU_SM_WORDS], moir
     struct mo_child_reply reply;
     int code = mo_child_enter(s, 0, err);
     if (code) return code;
-    code = mo_child_ask(s, &(struct mo_child_ask){.kind = MO_CHILD_LET_PROBE, .n = {let->id}}, &reply, NULL,
-                        err);
+    code = mo_child_ask(s, &(struct mo_child_ask){.kind = MO_CHILD_LET_PROBE, .n = {let->id}}, &reply, err);
     mo_child_leave(s);
     if (!code) memcpy(sms, reply.sms, sizeof reply.sms);
     return code;
@@ -303,7 +290,6 @@ const struct mo_gpu_ops *mo_gpu_child_ops(void) {
         .close = mo_child_close,
         .count = count,
         .describe = describe,
-        .health = health,
         .counters = counters,
         .let_open = let_open,
         .let_close = let_close,

@@ -49,6 +49,12 @@ int mo_child_enter(struct mo_gpu_system *s, int64_t timeout, moire_error *err) {
     return code;
 }
 
+bool mo_child_step_in(struct mo_gpu_system *s, bool there) {
+    const bool in = there && atomic_load(&s->up) == MO_CHILD_UP;
+    s->inside += in;
+    return in;
+}
+
 void mo_child_leave(struct mo_gpu_system *s) {
     mo_child_lock(s);
     const bool last = --s->inside == 0;
@@ -115,7 +121,7 @@ static int believe(struct mo_gpu_system *s, const struct mo_child_reply *reply, 
 }
 
 int mo_child_ask(struct mo_gpu_system *s, const struct mo_child_ask *ask, struct mo_child_reply *reply,
-                 bool *died, moire_error *err) {
+                 moire_error *err) {
     const struct mo_sys *sys = s->env->sys;
     const int at = take_slot(s);
     bool answered = false;
@@ -134,6 +140,10 @@ int mo_child_ask(struct mo_gpu_system *s, const struct mo_child_ask *ask, struct
         }
         give_slot(s, at);
     }
-    if (died) *died = !answered;
     return answered ? believe(s, reply, err) : fail_absent(s, err);
+}
+
+int mo_child_tell(struct mo_gpu_system *s, enum mo_child_kind kind, int first, int second, moire_error *err) {
+    struct mo_child_reply reply;
+    return mo_child_ask(s, &(struct mo_child_ask){.kind = kind, .n = {first, second}}, &reply, err);
 }

@@ -129,10 +129,14 @@ void mo_child_leave(struct mo_gpu_system *s);
 /* Waits while a child is made what the last one was; the lock is held, and held again. */
 void mo_child_settle(struct mo_gpu_system *s);
 void mo_child_ring_all(struct mo_gpu_system *s);
-/* Asks and waits.  Whoever calls is inside, or is the life thread.  Returns the answer's code, *died (may be
- * NULL): no answer came. */
+/* Comes in if what is asked about is there and the child serves.  The lock is held. */
+bool mo_child_step_in(struct mo_gpu_system *s, bool there);
+/* Asks and waits.  Whoever calls is inside, or is the life thread.  Returns the answer's code; MOIRE_EDEVICE:
+ * none came, or the child is of no use any more. */
 int mo_child_ask(struct mo_gpu_system *s, const struct mo_child_ask *ask, struct mo_child_reply *reply,
-                 bool *died, moire_error *err);
+                 moire_error *err);
+/* The same of what has two numbers at most, and nothing but a code for an answer. */
+int mo_child_tell(struct mo_gpu_system *s, enum mo_child_kind kind, int first, int second, moire_error *err);
 /* MOIRE_EDEVICE and why there is no child; the lock is held. */
 int mo_child_absent(struct mo_gpu_system *s, moire_error *err);
 
@@ -165,7 +169,6 @@ void mo_child_program_unload(struct mo_gpu_loaded *p);
 int mo_child_ask_program(struct mo_gpu_loaded *p, moire_error *err);
 int mo_child_prepare(struct mo_gpu_loaded *p, struct mo_gpu_let *let, moire_error *err);
 int mo_child_ways(struct mo_gpu_loaded *program, struct mo_gpu_ways *out, int room);
-int mo_child_ask_prepare(struct mo_gpu_loaded *p, struct mo_gpu_let *let, moire_error *err);
 
 /* --- child_staging.c --- */
 int mo_child_staging_alloc(struct mo_gpu_system *s, size_t bytes, void **out, moire_error *err);

@@ -169,8 +169,7 @@ static int meet_gpus(struct mo_gpu_system *s, int64_t n, moire_error *err) {
     if (!info) return mo_fail(err, MOIRE_ENOMEM, "no host memory for the GPUs");
     int code = MOIRE_OK;
     for (int i = 0; i < n && !code; i++) {
-        code =
-            mo_child_ask(s, &(struct mo_child_ask){.kind = MO_CHILD_DESCRIBE, .n = {i}}, &reply, NULL, err);
+        code = mo_child_ask(s, &(struct mo_child_ask){.kind = MO_CHILD_DESCRIBE, .n = {i}}, &reply, err);
         struct mo_gpu_info is = reply.info;
         is.name[sizeof is.name - 1] = is.bus[sizeof is.bus - 1] = 0;
         if (!code && (is.units < 1 || is.units > MO_GPU_UNITS || (s->info && is.units != info[i].units)))
@@ -190,13 +189,12 @@ static int meet_gpus(struct mo_gpu_system *s, int64_t n, moire_error *err) {
 static int open_plugin(struct mo_gpu_system *s, moire_error *err) {
     const struct mo_gpu_config *c = &s->config;
     struct mo_child_reply reply;
-    struct mo_child_ask ask = {.kind = MO_CHILD_OPEN,
-                               .n = {c->unit_sms, c->queue, MO_GPU_ABI, c->libraries_first},
-                               .x = {c->hang_ns, c->memory}};
+    struct mo_child_ask ask = {
+        .kind = MO_CHILD_OPEN, .n = {c->queue, MO_GPU_ABI, c->libraries_first}, .x = {c->hang_ns, c->memory}};
     snprintf(ask.text[0], sizeof ask.text[0], "%s", s->plugin);
     snprintf(ask.text[1], sizeof ask.text[1], "%s", s->folder);
     snprintf(ask.text[2], sizeof ask.text[2], "%s", s->cache);
-    int code = mo_child_ask(s, &ask, &reply, NULL, err);
+    int code = mo_child_ask(s, &ask, &reply, err);
     return code ? code : meet_gpus(s, reply.x, err);
 }
 
@@ -221,7 +219,7 @@ static int restore_graphs(struct mo_gpu_system *s, struct mo_gpu_loaded *p) {
         struct mo_gpu_let *let = s->lets[i];
         if (!let || !let->there || let->gpu != p->gpu || !(p->prepared & UINT32_C(1) << (let->units - 1)))
             continue;
-        code = mo_child_ask_prepare(p, let, &err);
+        code = mo_child_tell(s, MO_CHILD_PREPARE, p->id, let->id, &err);
         if (code)
             mo_log(s->env, MOIRE_LOG_WARN, "GPU %d: graphs are made when they run: %s", p->gpu, err.message);
     }

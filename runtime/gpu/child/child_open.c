@@ -117,7 +117,6 @@ int mo_child_open(const struct mo_gpu_config *config, struct mo_gpu_system **out
 void mo_child_close(struct mo_gpu_system *s) {
     if (!s) return;
     const struct mo_sys *sys = s->env->sys;
-    struct mo_child_reply reply;
     for (;;) {
         mo_child_lock(s);
         const int n = s->n_runs;
@@ -131,7 +130,7 @@ void mo_child_close(struct mo_gpu_system *s) {
         mo_child_lock(s);
         if (s->bounds.stuck_ns > QUIT_NS) s->bounds.stuck_ns = QUIT_NS;
         mo_child_unlock(s);
-        mo_child_ask(s, &(struct mo_child_ask){.kind = MO_CHILD_QUIT}, &reply, NULL, NULL);
+        mo_child_tell(s, MO_CHILD_QUIT, 0, 0, NULL);
         mo_child_leave(s);
     }
     destroy(s);

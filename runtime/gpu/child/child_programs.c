@@ -144,7 +144,7 @@ int mo_child_ask_program(struct mo_gpu_loaded *p, moire_error *err) {
     struct mo_child_reply reply;
     const struct mo_child_ask ask = {
         .kind = MO_CHILD_LOAD, .n = {p->id, p->gpu, p->instances}, .x = {p->at, p->packed_bytes}};
-    const int code = mo_child_ask(p->system, &ask, &reply, NULL, err);
+    const int code = mo_child_ask(p->system, &ask, &reply, err);
     if (!code) p->bytes = reply.x;
     return code;
 }
@@ -194,12 +194,10 @@ void mo_child_program_unload(struct mo_gpu_loaded *p) {
     struct mo_gpu_system *s = p->system;
     mo_child_lock(s);
     mo_child_settle(s);
-    const bool up = p->there && atomic_load(&s->up) == MO_CHILD_UP;
-    s->inside += up;
+    const bool up = mo_child_step_in(s, p->there);
     mo_child_unlock(s);
     if (up) {
-        struct mo_child_reply reply;
-        mo_child_ask(s, &(struct mo_child_ask){.kind = MO_CHILD_UNLOAD, .n = {p->id}}, &reply, NULL, NULL);
+        mo_child_tell(s, MO_CHILD_UNLOAD, p->id, 0, NULL);
         mo_child_leave(s);
     }
     mo_child_lock(s);
@@ -210,24 +208,16 @@ void mo_child_program_unload(struct mo_gpu_loaded *p) {
 }
 
 /* --- graphs --------------------------------------------------------------------------------------------- */
-int mo_child_ask_prepare(struct mo_gpu_loaded *p, struct mo_gpu_let *let, moire_error *err) {
-    struct mo_child_reply reply;
-    return mo_child_ask(p->system, &(struct mo_child_ask){.kind = MO_CHILD_PREPARE, .n = {p->id, let->id}},
-                        &reply, NULL, err);
-}
-
 int mo_child_prepare(struct mo_gpu_loaded *p, struct mo_gpu_let *let, moire_error *err) {
     struct mo_gpu_system *s = p->system;
     if (let->gpu != p->gpu) return mo_fail(err, MOIRE_EINVAL, "let and program are on different GPUs");
     mo_child_lock(s);
     mo_child_settle(s);
     p->prepared |= UINT32_C(1) << (let->units - 1);
-    const bool there = p->there && let->there && atomic_load(&s->up) == MO_CHILD_UP;
-    const int code = there ? MOIRE_OK : mo_child_absent(s, err);
-    s->inside += there;
+    const int code = mo_child_step_in(s, p->there && let->there) ? MOIRE_OK : mo_child_absent(s, err);
     mo_child_unlock(s);
     if (code) return code; /* the next child prepares it */
-    const int rc = mo_child_ask_prepare(p, let, err);
+    const int rc = mo_child_tell(s, MO_CHILD_PREPARE, p->id, let->id, err);
     mo_child_leave(s);
     return rc;
 }
@@ -237,12 +227,11 @@ int mo_child_ways(struct mo_gpu_loaded *p, struct mo_gpu_ways *out, int room) {
     struct mo_child_reply reply;
     mo_child_lock(s);
     mo_child_settle(s);
-    const bool there = p->there && atomic_load(&s->up) == MO_CHILD_UP;
-    s->inside += there;
+    const bool there = mo_child_step_in(s, p->there);
     mo_child_unlock(s);
     if (!there) return 0;
     const struct mo_child_ask ask = {.kind = MO_CHILD_WAYS, .n = {p->id}};
-    const int rc = mo_child_ask(s, &ask, &reply, NULL, NULL);
+    const int rc = mo_child_ask(s, &ask, &reply, NULL);
     mo_child_leave(s);
     if (rc || reply.x < 0 || reply.x > MO_GPU_UNITS) return 0;
     const int n = (int)reply.x < room ? (int)reply.x : room;

@@ -18,14 +18,13 @@ static void unlock(struct mo_serving *s) {
 static int open_plugin(struct mo_serving *s, const struct mo_child_ask *a, struct mo_child_reply *reply,
                        moire_error *err) {
     const struct mo_gpu_config config = {.env = s->env,
-                                         .unit_sms = a->n[0],
-                                         .queue = a->n[1],
+                                         .queue = a->n[0],
                                          .hang_ns = a->x[0],
                                          .memory = a->x[1],
-                                         .libraries_first = a->n[3] != 0,
+                                         .libraries_first = a->n[2] != 0,
                                          .path = a->text[1][0] ? a->text[1] : NULL,
                                          .cache = a->text[2]};
-    if (a->n[2] != MO_GPU_ABI)
+    if (a->n[1] != MO_GPU_ABI)
         return mo_fail(err, MOIRE_EUNSUPPORTED, "moire-gpu-child is of another version of moire");
     int code = mo_gpu_plugin_load(s->env, a->text[0], &s->object, &s->ops, err);
     if (!code) code = s->ops->open(&config, &s->system, err);
@@ -215,10 +214,8 @@ static int perform(struct mo_serving *s, const struct mo_child_ask *a, struct mo
         return open_plugin(s, a, reply, err);
     case MO_CHILD_DESCRIBE:
         return s->ops->describe(s->system, a->n[0], &reply->info, err);
-    case MO_CHILD_HEALTH:
-        return s->ops->health(s->system, a->n[0], err);
     case MO_CHILD_COUNTERS:
-        return s->ops->counters(s->system, a->n[0], &reply->counters, err);
+        return s->ops->counters(s->system, a->n[0], a->n[1] ? &reply->counters : NULL, err);
     case MO_CHILD_LET_OPEN:
         return open_let(s, a, err);
     case MO_CHILD_LET_PROBE:

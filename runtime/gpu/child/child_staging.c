@@ -54,7 +54,7 @@ int mo_child_ask_buffer(struct mo_gpu_system *s, int id, moire_error *err) {
     struct mo_child_reply reply;
     const struct mo_child_ask ask = {
         .kind = MO_CHILD_REGISTER, .n = {id}, .x = {b->offset, (int64_t)b->bytes}};
-    return mo_child_ask(s, &ask, &reply, NULL, err);
+    return mo_child_ask(s, &ask, &reply, err);
 }
 
 /* Into the table; the lock is held.  -1: it is full. */
@@ -103,8 +103,7 @@ int mo_child_staging_alloc(struct mo_gpu_system *s, size_t bytes, void **out, mo
     mo_child_lock(s);
     mo_child_settle(s);
     const int id = enlist(s, &b);
-    const bool up = id >= 0 && atomic_load(&s->up) == MO_CHILD_UP;
-    s->inside += up;
+    const bool up = mo_child_step_in(s, id >= 0);
     mo_child_unlock(s);
     if (id < 0) {
         unmap(s, &b);
@@ -130,12 +129,10 @@ void mo_child_staging_free(struct mo_gpu_system *s, void *at) {
     mo_child_settle(s);
     const int i = place_of(s, at), id = s->by_address[i];
     const struct mo_child_buffer b = s->buffers[id];
-    const bool up = b.there && atomic_load(&s->up) == MO_CHILD_UP;
-    s->inside += up;
+    const bool up = mo_child_step_in(s, b.there);
     mo_child_unlock(s);
     if (up) {
-        struct mo_child_reply reply;
-        mo_child_ask(s, &(struct mo_child_ask){.kind = MO_CHILD_FORGET, .n = {id}}, &reply, NULL, NULL);
+        mo_child_tell(s, MO_CHILD_FORGET, id, 0, NULL);
         mo_child_leave(s);
     }
     mo_child_lock(s);

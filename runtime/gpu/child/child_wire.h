@@ -18,7 +18,7 @@
 #include "runtime/gpu/gpu_ops.h"
 
 enum {
-    MO_CHILD_MAGIC = 0x6d6f6966, /* of this layout; raise with every change */
+    MO_CHILD_MAGIC = 0x6d6f6967, /* of this layout; raise with every change */
     MO_CHILD_LINK = 3,           /* descriptors of the child: the stream that ends with either of us, */
     MO_CHILD_CHANNEL,
     MO_CHILD_POOL,
@@ -70,11 +70,10 @@ struct mo_child_answer {
 };
 
 enum mo_child_kind {
-    MO_CHILD_OPEN,      /* n: unit_sms, queue, abi, libraries_first; x: hang_ns, memory;
+    MO_CHILD_OPEN,      /* n: queue, abi, libraries_first; x: hang_ns, memory;
                            plugin, path, cache */
     MO_CHILD_DESCRIBE,  /* n: gpu */
-    MO_CHILD_HEALTH,    /* n: gpu */
-    MO_CHILD_COUNTERS,  /* n: gpu */
+    MO_CHILD_COUNTERS,  /* n: gpu, whether numbers are wanted */
     MO_CHILD_LET_OPEN,  /* n: let, gpu, first, units, priority */
     MO_CHILD_LET_PROBE, /* n: let */
     MO_CHILD_LOAD,      /* n: program, gpu, instances; x: offset and bytes of the packed program */

@@ -11,14 +11,15 @@ static unsigned groups_of(const struct mo_cuda_driver *cu, const struct mo_cu_re
     return *result ? 0 : n;
 }
 
-/* SMs of a unit: what was asked for or the driver's least, in its alignment, and so many that there are at
- * most MO_GPU_UNITS of them. */
+/* SMs of a unit: the driver's least, in its alignment, and so many that there are at most MO_GPU_UNITS of
+ * them.
+ */
 static int unit_size(struct mo_cuda_gpu *gpu, const struct mo_cu_resource *all, unsigned *size, unsigned *n,
                      moire_error *err) {
     const struct mo_cuda_driver *cu = &gpu->system->cu;
-    const unsigned align = all->sm.align ? all->sm.align : 1, asked = (unsigned)gpu->system->config.unit_sms;
-    unsigned s = all->sm.least > asked ? all->sm.least : asked, r;
-    for (s = (s + align - 1) / align * align;; s += align) {
+    const unsigned align = all->sm.align ? all->sm.align : 1;
+    unsigned s, r;
+    for (s = (all->sm.least + align - 1) / align * align;; s += align) {
         *n = groups_of(cu, all, s, &r);
         if (r) return mo_cuda_fail(gpu, r, err, "ask how the SMs can be split");
         if (*n == 0)

@@ -83,9 +83,10 @@ int mo_cuda_counters(struct mo_gpu_system *s, int index, struct mo_gpu_counters 
     const int rc = mo_cuda_enter(gpu, NULL, err);
     if (rc) return rc;
     size_t left = 0, total = 0;
-    const unsigned r = s->cu.memory_info(&left, &total);
+    const unsigned r = s->cu.memory_info(&left, &total); /* an idle GPU is lost unseen, until it is asked */
     mo_cuda_leave(gpu, NULL);
     if (r) return mo_cuda_fail(gpu, r, err, "ask for its memory");
+    if (!out) return MOIRE_OK;
     *out = (struct mo_gpu_counters){.memory_total = (int64_t)total,
                                     .memory_free = (int64_t)left,
                                     .power_w = -1,

@@ -115,8 +115,7 @@ static int fill(struct mo_gpu_system *s, moire_error *err) {
 
 int mo_cuda_open(const struct mo_gpu_config *config, struct mo_gpu_system **out, moire_error *err) {
     if (!config->env) return mo_fail(err, MOIRE_EINVAL, "a GPU system needs an environment");
-    if (config->queue < 0 || config->queue > MO_CUDA_QUEUE_MOST || config->unit_sms < 0 ||
-        config->hang_ns < 0 || config->memory < 0)
+    if (config->queue < 0 || config->queue > MO_CUDA_QUEUE_MOST || config->hang_ns < 0 || config->memory < 0)
         return mo_fail(err, MOIRE_EINVAL,
                        "a number of the GPU configuration is out of range (at most %d runs on a let)",
                        MO_CUDA_QUEUE_MOST);
@@ -176,12 +175,6 @@ static int describe(struct mo_gpu_system *s, int index, struct mo_gpu_info *out,
     return MOIRE_OK;
 }
 
-/* Asks the driver, for an idle GPU is lost unseen. */
-static int health(struct mo_gpu_system *s, int index, moire_error *err) {
-    struct mo_gpu_counters counters;
-    return mo_cuda_counters(s, index, &counters, err);
-}
-
 __attribute__((visibility("default"))) mo_gpu_plugin_function mo_gpu_plugin;
 
 const struct mo_gpu_ops *mo_gpu_plugin(void) {
@@ -193,7 +186,6 @@ const struct mo_gpu_ops *mo_gpu_plugin(void) {
         .close = mo_cuda_close,
         .count = count,
         .describe = describe,
-        .health = health,
         .counters = mo_cuda_counters,
         .let_open = mo_cuda_let_open,
         .let_close = mo_cuda_let_close,

@@ -26,7 +26,7 @@ static void check_lost(struct cuda_case *c, struct mo_gpu_let *let, const char *
     uint64_t sms[MO_GPU_SM_WORDS];
     moire_error err = {0};
     struct cuda_run run = {.c = c, .name = "late"};
-    assert_int_equal(c->ops->health(c->system, 0, &err), MOIRE_EDEVICE);
+    assert_int_equal(c->ops->counters(c->system, 0, NULL, &err), MOIRE_EDEVICE);
     if (!strstr(err.message, why)) fail_msg("'%s' does not say '%s'", err.message, why);
     assert_non_null(strstr(err.message, "a new process can use the GPU again"));
     assert_int_equal(c->ops->let_open(c->system, 0, 0, 5, 1, &other, NULL), MOIRE_EDEVICE);
@@ -73,7 +73,7 @@ static void break_one(unsigned result, int64_t hang_ns, const char *why) {
     assert_int_equal(submit(away, &fine, NULL), MOIRE_OK);
     cuda_run_wait(&fine, 1);
     assert_int_equal(fine.code, MOIRE_OK);
-    assert_int_equal(c.ops->health(c.system, 1, NULL), MOIRE_OK);
+    assert_int_equal(c.ops->counters(c.system, 1, NULL, NULL), MOIRE_OK);
     for (int i = 0; i < LETS; i++)
         c.ops->let_close(lets[i]);
     c.ops->let_close(away);
@@ -124,7 +124,7 @@ static void a_gpu_that_falls_off_the_bus(void **state) {
     cuda_case_begin(&c, &(struct mo_fake_config){0});
     cuda_case_open(&c, mo_gpu_plugin(), &(struct mo_gpu_config){0});
     assert_int_equal(c.ops->let_open(c.system, 0, 0, 1, 1, &let, NULL), MOIRE_OK);
-    assert_int_equal(c.ops->health(c.system, 0, NULL), MOIRE_OK);
+    assert_int_equal(c.ops->counters(c.system, 0, NULL, NULL), MOIRE_OK);
     c.fake->lose(0, 999);
     check_lost(&c, let, "CUDA_ERROR_UNKNOWN");
     c.ops->let_close(let);
@@ -163,7 +163,7 @@ static void memory_that_is_not_there_harms_nobody(void **state) {
     c.fake->fail_call("cuMemHostAlloc", 0, 1, 2);
     assert_int_equal(c.ops->staging_alloc(c.system, 1 << 20, &host, &err), MOIRE_ENOMEM);
     assert_non_null(strstr(err.message, "page-locked host memory are not to be had"));
-    assert_int_equal(c.ops->health(c.system, 0, NULL), MOIRE_OK);
+    assert_int_equal(c.ops->counters(c.system, 0, NULL, NULL), MOIRE_OK);
     assert_int_equal(c.ops->staging_alloc(c.system, 1 << 20, &host, NULL), MOIRE_OK);
     assert_int_equal((uintptr_t)host % 256, 0);
     c.ops->staging_free(c.system, host);

@@ -384,7 +384,7 @@ static void memory_has_an_end(void **state) {
     assert_int_equal(r.c.ops->program_load(r.c.system, 0, r.program, INSTANCES, &other, &err), MOIRE_ENOMEM);
     make_job(&r, &j, 0, false);
     struct mo_gpu_let *let = open_let(&r, 0, 2);
-    assert_int_equal(r.c.ops->health(r.c.system, 0, NULL), MOIRE_OK);
+    assert_int_equal(r.c.ops->counters(r.c.system, 0, NULL, NULL), MOIRE_OK);
     r.c.ops->let_close(let);
     free_job(&j);
     end(&r);
@@ -456,7 +456,7 @@ static void preparing_ends_when_its_kernel_hangs(void **state) {
     assert_int_equal(r.c.ops->let_open(r.c.system, 0, 0, 1, 1, &let, NULL), MOIRE_OK);
     r.c.fake->fail_kernel("", 3, 0);
     assert_int_equal(r.c.ops->prepare(r.loaded, let, &err), MOIRE_EDEVICE);
-    assert_int_equal(r.c.ops->health(r.c.system, 0, &err), MOIRE_EDEVICE);
+    assert_int_equal(r.c.ops->counters(r.c.system, 0, NULL, &err), MOIRE_EDEVICE);
     r.c.ops->let_close(let);
     r.c.lost = true;
     end(&r);

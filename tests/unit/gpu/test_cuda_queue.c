@@ -200,7 +200,7 @@ static void a_run_that_fails_half_way_is_answered(void **state) {
         assert_non_null(strstr(bad.message, "does not fit"));
         assert_int_equal(good.code, MOIRE_OK);
         if (part == 2) assert_true(find(&c, "bad")->end <= find(&c, "good")->begin);
-        assert_int_equal(c.ops->health(c.system, 0, NULL), MOIRE_OK);
+        assert_int_equal(c.ops->counters(c.system, 0, NULL, NULL), MOIRE_OK);
         c.ops->let_close(let);
         cuda_case_end(&c);
     }

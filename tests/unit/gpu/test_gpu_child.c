@@ -141,7 +141,7 @@ static void answers_are_the_same(void **state) {
     assert_int_equal(b.c.ops->describe(b.c.system, 1, &info, NULL), MOIRE_OK);
     assert_int_equal(info.units, TOY_UNITS);
     assert_string_equal(info.name, "toy");
-    assert_int_equal(b.c.ops->health(b.c.system, 0, NULL), MOIRE_OK);
+    assert_int_equal(b.c.ops->counters(b.c.system, 0, NULL, NULL), MOIRE_OK);
     assert_true(b.c.ops->program_bytes(b.loaded) > 0);
     for (int k = 0; k < ROUNDS; k++)
         serve(&b, k % LETS, 1 + k % BATCH, (float)k);
@@ -314,7 +314,7 @@ static void a_child_that_does_not_come_back(void **state) {
     child_case_break(&b.c, "never");
     kill_now(&b);
     make_job(&b, &j, 0, BATCH, 1);
-    while (ops->health(b.c.system, 0, &err) == MOIRE_OK) {
+    while (ops->counters(b.c.system, 0, NULL, &err) == MOIRE_OK) {
     }
     assert_int_equal(start(&j, 0, SEGMENTS, &err), MOIRE_EDEVICE);
     assert_non_null(strstr(err.message, "started anew"));

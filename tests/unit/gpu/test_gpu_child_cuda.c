@@ -379,7 +379,7 @@ static void fail_and_serve(struct rig *r) {
     assert_int_equal(run(&bad, 0), MOIRE_EFAILED);
     bad.batch = 1;
     if (run(&bad, 0)) fail_msg("%s", bad.message);
-    assert_int_equal(r->ops->health(r->system, 0, &err), MOIRE_OK);
+    assert_int_equal(r->ops->counters(r->system, 0, NULL, &err), MOIRE_OK);
     r->ops->staging_free(r->system, at);
 }
 

@@ -250,11 +250,12 @@ static int describe(struct mo_gpu_system *s, int gpu, struct mo_gpu_info *out, m
     return MOIRE_OK;
 }
 
-static int health(struct mo_gpu_system *s, int gpu, moire_error *err) {
+static int counters(struct mo_gpu_system *s, int gpu, struct mo_gpu_counters *out, moire_error *err) {
     pthread_mutex_lock(&s->lock);
     bool lost = s->lost[gpu];
     pthread_mutex_unlock(&s->lock);
-    return lost ? mo_fail(err, MOIRE_EDEVICE, "toy: lost") : MOIRE_OK;
+    if (lost) return mo_fail(err, MOIRE_EDEVICE, "toy: lost");
+    return out ? mo_fail(err, MOIRE_EUNSUPPORTED, "the plugin has no counters") : MOIRE_OK;
 }
 
 static struct mo_gpu_system *make(const struct mo_env *env, int n_gpus, int units) {
@@ -294,7 +295,7 @@ static const struct mo_gpu_ops table = {.abi = MO_GPU_ABI,
                                         .close = close_system,
                                         .count = count,
                                         .describe = describe,
-                                        .health = health,
+                                        .counters = counters,
                                         .let_open = let_open,
                                         .let_close = let_close,
                                         .program_load = program_load,
