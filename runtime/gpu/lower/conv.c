@@ -137,11 +137,11 @@ static void fill_conv(struct mo_gpu_conv *out, const struct conv *c) {
 }
 
 /* Tensor cores want whole vectors of channels.  Where the input is copied anyway (an image on its way in),
- * zero channels go with it: to 8 of 16 bits, to 4 of TF32. */
+ * zero channels go with it. */
 static int64_t padded_channels(const struct mo_lower *l, const struct conv *c) {
-    const int64_t unit = l->storage != MOIRE_F32 ? 8 : l->options->precision == MO_GPU_TF32 ? 4 : 1;
     const bool copied = c->x.dtype != l->storage || !mo_gpu_lies_in(&c->x, mo_gpu_channels_last(4));
-    return c->groups == 1 && copied ? mo_round_up(c->c, unit) : c->c;
+    const bool plain = l->options->precision == MO_GPU_FP32; /* no tensor cores */
+    return c->groups == 1 && copied && !plain ? mo_round_up(c->c, mo_gpu_vector(l->storage)) : c->c;
 }
 
 static struct mo_gpu_view padded(struct mo_lower *l, const struct conv *c, int64_t channels) {
@@ -169,10 +169,8 @@ static void conv_library(struct mo_lower *l, const struct conv *c) {
     const bool wider = own.c != c->c;
     own.x = wider ? padded(l, c, own.c) : mo_lower_ordered(l, c->x, mo_gpu_channels_last(4), l->storage);
     if (c->has_residual) own.residual = mo_lower_ordered(l, c->residual, mo_gpu_channels_last(4), l->storage);
-    const enum mo_gpu_form_kind form = !wider                    ? MO_FORM_KRSC
-                                       : l->storage == MOIRE_F32 ? MO_FORM_KRSC_4
-                                                                 : MO_FORM_KRSC_8;
-    struct mo_gpu_view w = mo_lower_weight(l, c->weights, form, l->storage);
+    struct mo_gpu_view w =
+        mo_lower_weight(l, c->weights, wider ? MO_FORM_KRSC_WIDE : MO_FORM_KRSC, l->storage);
     if (l->rc) return;
     bool whole = (fuse->act == MO_ACT_NONE || fuse->act == MO_ACT_RELU) &&
                  (!c->has_residual || !fuse->residual_last || fuse->act == MO_ACT_NONE);

@@ -67,18 +67,10 @@ static void gemm_text(struct mo_gpu_text *t, const struct mo_gpu_gemm *g, moire_
         mo_gpu_literal(t, g->alpha);
         mo_gpu_printf(t, ";\n");
     }
-    if (g->bias.space != MO_GPU_NONE) {
-        mo_gpu_printf(t, "    r += ");
-        mo_gpu_get(t, dtype, "bias[j]");
-        mo_gpu_printf(t, ";\n");
-    }
-    if (g->c.at.space != MO_GPU_NONE) {
-        snprintf(at, sizeof at, "c[z * %lld + (long long)i * %lld + j]", (long long)g->c.step,
-                 (long long)g->c.row);
-        mo_gpu_printf(t, "    r += ");
-        mo_gpu_get(t, dtype, at);
-        mo_gpu_printf(t, ";\n");
-    }
+    if (g->bias.space != MO_GPU_NONE) mo_gpu_take(t, "+=", dtype, "bias[j]");
+    snprintf(at, sizeof at, "c[z * %lld + (long long)i * %lld + j]", (long long)g->c.step,
+             (long long)g->c.row);
+    if (g->c.at.space != MO_GPU_NONE) mo_gpu_take(t, "+=", dtype, at);
     mo_gpu_act_text(t, act[g->act], 0, 0);
     mo_gpu_printf(t, "    d[z * %lld + (long long)i * %lld + j] = ", (long long)g->d.step,
                   (long long)g->d.row);

@@ -14,12 +14,6 @@ bool mo_gpu_is_thin(const struct mo_gpu_gemm *g) {
            g->m * g->n <= MOST_ELEMENTS;
 }
 
-static void add(struct mo_gpu_text *t, moire_dtype dtype, const char *at) {
-    mo_gpu_printf(t, "    r += ");
-    mo_gpu_get(t, dtype, at);
-    mo_gpu_printf(t, ";\n");
-}
-
 static void thin_text(struct mo_gpu_text *t, const struct mo_gpu_gemm *g, const struct mo_fuse *fuse,
                       moire_dtype dtype, int threads) {
     const char *type = mo_gpu_memory_type(dtype);
@@ -40,11 +34,11 @@ static void thin_text(struct mo_gpu_text *t, const struct mo_gpu_gemm *g, const 
     mo_gpu_printf(t, ";\n    r = mo_all_sum(s, r, 1, %d);\n    if (threadIdx.x) return;\n    r *= ", threads);
     mo_gpu_literal(t, g->alpha);
     mo_gpu_printf(t, ";\n");
-    if (g->bias.space != MO_GPU_NONE) add(t, dtype, "bias[j]");
+    if (g->bias.space != MO_GPU_NONE) mo_gpu_take(t, "+=", dtype, "bias[j]");
     snprintf(at, sizeof at, "c[i * %lld + j]", (long long)g->c.row);
-    if (has_c && !fuse->residual_last) add(t, dtype, at);
+    if (has_c && !fuse->residual_last) mo_gpu_take(t, "+=", dtype, at);
     mo_gpu_act_text(t, fuse->act, fuse->a, fuse->b);
-    if (has_c && fuse->residual_last) add(t, dtype, at);
+    if (has_c && fuse->residual_last) mo_gpu_take(t, "+=", dtype, at);
     mo_gpu_printf(t, "    d[i * %lld + j] = ", (long long)g->d.row);
     mo_gpu_put(t, dtype, "r");
     mo_gpu_printf(t, ";\n}\n");

@@ -106,6 +106,12 @@ void mo_gpu_put(struct mo_gpu_text *t, moire_dtype dtype, const char *value) {
         mo_gpu_printf(t, "(%s)(%s(%s))", row->memory, row->put, value);
 }
 
+void mo_gpu_take(struct mo_gpu_text *t, const char *op, moire_dtype dtype, const char *at) {
+    mo_gpu_printf(t, "    r %s ", op);
+    mo_gpu_get(t, dtype, at);
+    mo_gpu_printf(t, ";\n");
+}
+
 /* Hexadecimal, so that no digit is lost. */
 void mo_gpu_literal(struct mo_gpu_text *t, float value) {
     if (isnan(value))

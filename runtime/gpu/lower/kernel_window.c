@@ -197,18 +197,10 @@ static void finish_text(struct mo_gpu_text *t, const struct form *f) {
     vector_type(t, f->yt, f->wide);
     mo_gpu_printf(t, " out;\n    MO_UNROLL\n    for (int k = 0; k < %d; k++) {\n        float r = a[k]%s;\n",
                   (int)f->wide, job->kind == MO_WINDOW_AVERAGE ? " / (float)seen" : "");
-    if (job->bias.space != MO_GPU_NONE) {
-        mo_gpu_printf(t, "        r += ");
-        mo_gpu_get(t, job->x.dtype, "b[c + k]");
-        mo_gpu_printf(t, ";\n");
-    }
+    if (job->bias.space != MO_GPU_NONE) mo_gpu_take(t, "+=", job->x.dtype, "b[c + k]");
+    lane(at, "z", f->wide);
     for (int last = 0; last < 2; last++) {
-        if (job->residual && fuse->residual_last == (last == 1)) {
-            lane(at, "z", f->wide);
-            mo_gpu_printf(t, "        r += ");
-            mo_gpu_get(t, job->y.dtype, at);
-            mo_gpu_printf(t, ";\n");
-        }
+        if (job->residual && fuse->residual_last == (last == 1)) mo_gpu_take(t, "+=", job->y.dtype, at);
         if (!last) mo_gpu_act_text(t, fuse->act, fuse->a, fuse->b);
     }
     lane(at, "out", f->wide);

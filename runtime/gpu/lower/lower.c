@@ -52,7 +52,6 @@ static const struct {
     {"SpaceToDepth", "", mo_lower_blocks},
     {"Resize", "", mo_lower_resize},
     {"Upsample", "", mo_lower_resize},
-    {"Trilu", "", mo_lower_trilu},
     {"LRN", "", mo_lower_lrn},
     {"ArgMax", "", mo_lower_arg},
     {"ArgMin", "", mo_lower_arg},

@@ -79,8 +79,14 @@ bool mo_gpu_is_float(moire_dtype dtype);
 void mo_gpu_get(struct mo_gpu_text *t, moire_dtype dtype, const char *at);
 void mo_gpu_put(struct mo_gpu_text *t, moire_dtype dtype, const char *value);
 void mo_gpu_literal(struct mo_gpu_text *t, float value);
+/* Appends "r OP value;" for what is in memory. */
+void mo_gpu_take(struct mo_gpu_text *t, const char *op, moire_dtype dtype, const char *at);
 /* Appends "r = act(r);" for a float r. */
 void mo_gpu_act_text(struct mo_gpu_text *t, enum mo_act act, float a, float b);
+/* Channels that tensor cores take at once: 8 of 16 bits, 4 of fp32. */
+static inline int64_t mo_gpu_vector(moire_dtype storage) {
+    return storage == MOIRE_F32 ? 4 : 8;
+}
 /* Whether the device has vectors of that type. */
 bool mo_gpu_has_vectors(moire_dtype dtype);
 /* What every source begins with. */
@@ -154,8 +160,7 @@ int mo_lower_arena(struct mo_lower *l);
 enum mo_gpu_form_kind {
     MO_FORM_AS_IS,
     MO_FORM_KRSC,      /* [K,C,R,S] to [K,R,S,C] */
-    MO_FORM_KRSC_4,    /* the same with zero channels behind, up to a multiple of 4 */
-    MO_FORM_KRSC_8,    /* of 8 */
+    MO_FORM_KRSC_WIDE, /* the same with zero channels behind, up to whole vectors (mo_gpu_vector()) */
     MO_FORM_RSK,       /* [K,1,R,S] to [R,S,K] */
     MO_FORM_TRANSPOSED /* [...,K,N] to [...,N,K] */
 };
@@ -326,7 +331,6 @@ void mo_lower_gather_elements(struct mo_lower *l);
 void mo_lower_tile(struct mo_lower *l);
 void mo_lower_blocks(struct mo_lower *l);
 void mo_lower_resize(struct mo_lower *l);
-void mo_lower_trilu(struct mo_lower *l);
 void mo_lower_lrn(struct mo_lower *l);
 void mo_lower_recurrent(struct mo_lower *l);
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * remap.c - operators whose outputs are inputs at other coordinates: Resize, Tile, Pad, Trilu, blocks of
- * pixels; and normalization over neighbouring channels. */
+ * remap.c - operators whose outputs are inputs at other coordinates: Resize, Tile, blocks of pixels; and
+ * normalization over neighbouring channels. */
 #include <stdio.h>
 #include <string.h>
 #include "runtime/gpu/lower/lower.h"
@@ -126,17 +126,8 @@ void mo_lower_resize(struct mo_lower *l) {
     mo_resize_free(&ctx, taps);
 }
 
-/* --- others --------------------------------------------------------------------------------------------- */
-
-void mo_lower_trilu(struct mo_lower *l) {
-    const bool upper = mo_attr_int(l->node, "upper", 1) != 0, shifted = mo_lower_has(l, 1);
-    struct mo_each e;
-    if (!mo_each_open(l, &e, shifted ? 2 : 1, 0)) return;
-    const int rank = e.over.rank;
-    mo_each_text(&e, shifted ? "    const long long k = @1(0);\n" : "    const long long k = 0;\n");
-    mo_each_text(&e, "    const $0 v = o%d - o%d %s k ? @0 : 0;\n", rank - 1, rank - 2, upper ? ">=" : "<=");
-    mo_each_close(l, &e, "v");
-}
+/* --- normalization
+ * --------------------------------------------------------------------------------------------- */
 
 void mo_lower_lrn(struct mo_lower *l) {
     const int64_t size = mo_attr_int(l->node, "size", 1), low = (size - 1) / 2, high = size - 1 - low;
