@@ -15,7 +15,7 @@
  * ended, on a thread of the device's, the device calls mo_sched_block_done() under the lock
  * (device_impl.h) and thereby may find its own `start` called for the next ones; then it lets the lock go by
  * mo_device_drop(), and answers that are due are delivered by the service thread, or by itself with
- * mo_device_deliver(). */
+ * mo_device_drop_and_deliver(). */
 #ifndef MO_DEVICE_H
 #define MO_DEVICE_H
 #include "runtime/base/lock.h"
