@@ -33,10 +33,11 @@ static void initial_text(struct mo_recurrent_job *j, const char *to, enum mo_par
 /* sums[] of the state by the weights, and a barrier before and behind. */
 static void product_text(struct mo_recurrent_job *j) {
     struct mo_gpu_text *t = &j->e.body;
+    const int64_t columns = j->r.gates * j->r.hidden;
     mo_gpu_printf(t,
                   "    MO_SYNC();\n    for (int k = me; k < %lld; k += %d) {\n    float v = 0;\n"
                   "    for (int i = 0; i < %lld; i++) v += state[i] * ",
-                  (long long)(j->r.gates * j->r.hidden), j->e.threads, (long long)j->r.hidden);
+                  (long long)columns, j->e.threads, (long long)j->r.hidden);
     mo_recurrent_value(j, MO_PART_WEIGHTS, MO_AT("o0", "k", "i"));
     mo_gpu_printf(t, ";\n    sums[k] = v;\n    }\n    MO_SYNC();\n");
 }
