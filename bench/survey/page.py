@@ -53,7 +53,8 @@ def room(rows):
     print("\n## What the machine leaves\n")
     say("The floor of a network is the least time of its layers on this machine: of each, its multiply-adds as the "
         "model writes them at the measured ceiling, or its bytes at the bandwidth of the level that holds them, and of "
-        "weights that exceed the last cache, what that cannot keep from memory. Beyond best peer / floor only fewer products (Winograd, Strassen) or fewer bytes lead. Of the networks below 1.25:")
+        "weights that exceed the last cache, what that cannot keep from memory. Beyond best peer / floor only fewer "
+        "products (Winograd, Strassen) or fewer bytes lead. Of the networks below 1.25:")
     print()
     for most, r in near:
         say(f"* {r['model']}, batch {r['batch']}, threads {r['threads']}: the best peer takes {most:.2f} of the floor; "
