@@ -4,8 +4,9 @@
 #include <math.h>
 #include "variants/generic/attention.h"
 #include "variants/simd/attention_halves.h"
+#include "variants/simd/attention_room.h"
 
-enum { TILE = 14, SLACK = 16, QUERIES_PER_UNIT = 56, UNIT_QUERIES = 64, FEW_QUERIES = 4 };
+enum { QUERIES_PER_UNIT = 64, UNIT_QUERIES = 64, FEW_QUERIES = 4 };
 
 bool mo_attention_mask_fits(const struct mo_tensor *mask) {
     if (!mask) return true;
@@ -84,11 +85,9 @@ static int bind(const struct mo_binder *binder, const struct mo_node *node, stru
     p.unit = g->halves ? binder->unit[MO_MATRIX_HALVES] : NULL;
     if (p.unit) return bind_halves(binder, &p, step, err);
     if (w->queries <= FEW_QUERIES) return bind_few(binder, &p, step, err);
-    p.chunks = (w->queries + QUERIES_PER_UNIT - 1) / QUERIES_PER_UNIT;
-    p.chunk = (w->queries + p.chunks - 1) / p.chunks;
-    int64_t keys = (w->keys + 15) / 16 * 16, width = (w->width + 15) / 16 * 16;
-    int64_t longest = w->depth > w->keys ? w->depth : w->keys;
-    step->scratch_bytes = 4 * (keys * w->depth + width * w->keys + TILE * (longest + keys + width) + SLACK);
+    p.chunks = w->queries < 2 * QUERIES_PER_UNIT ? 1 : w->queries / QUERIES_PER_UNIT;
+    step->joint = p.chunks > 1; /* of one head, packed */
+    step->scratch_bytes = 4 * mo_attention_places_of(w).floats;
     return mo_bound(step, mo_simd_of(binder->isa)->attention, "attention", mo_keep(binder, &p, sizeof p),
                     w->batch * w->heads * p.chunks, err);
 }

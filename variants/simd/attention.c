@@ -1,28 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0
  * attention.c - softmax(scale Q K^T + mask) V, one head at a time; the scores never leave the cache.
  *
- * For a head, K is packed as panels of 16 keys and V as panels of 16 columns.  A tile of queries then takes
- * three steps in scratch: scores, softmax of its rows, product with V. */
+ * For a head, K is packed as panels of 16 keys and V as panels of 16 columns.  Queries that fill vectors are
+ * lanes (attention_lanes.h).  A tile of the others takes three steps in scratch: scores, softmax of its rows,
+ * product with V. */
+#include "variants/simd/attention_lanes.h"
 #include "variants/simd/gemm.h"
 #include "variants/simd/simd.h"
-#include "variants/simd/soften.h"
 
-static int64_t round16(int64_t n) {
-    return (n + 15) / 16 * 16;
-}
+/* Vectors for fewer queries than this are not worth it. */
+enum { LANES_LEAST = LANES * 3 / 4 };
 
 struct room {
     float *keys, *values, *tile, *scores, *result;
+    struct lanes lanes;
 };
 
-/* The binder sizes scratch with the same sums. */
-static struct room divide(const struct mo_attention_view *w, float *scratch) {
-    struct room r;
-    r.keys = scratch;
-    r.values = r.keys + round16(w->keys) * w->depth;
-    r.tile = r.values + round16(w->width) * w->keys;
-    r.scores = r.tile + TILE_ROWS * (w->depth > w->keys ? w->depth : w->keys) + PACK_SLACK;
-    r.result = r.scores + TILE_ROWS * round16(w->keys);
+static struct room divide(const struct mo_attention_params *p, float *scratch) {
+    const struct mo_attention_places at = mo_attention_places_of(&p->view);
+    struct room r = {.keys = scratch + at.keys,
+                     .values = scratch + at.values,
+                     .tile = scratch + at.tile,
+                     .scores = scratch + at.rows,
+                     .result = scratch + at.result};
+    r.lanes = (struct lanes){.p = p,
+                             .keys = r.keys,
+                             .values = r.values,
+                             .query = scratch + at.query,
+                             .scores = scratch + at.columns,
+                             .sum = scratch + at.sum};
     return r;
 }
 
@@ -34,11 +40,15 @@ static void pack_keys(const float *k, const struct mo_attention_view *w, float *
 
 static void pack_values(const float *v, const struct mo_attention_view *w, float *to) {
     for (int64_t c = 0; c < w->width; c += 16) {
-        int64_t valid = w->width - c < 16 ? w->width - c : 16;
-        for (int64_t n = 0; n < w->keys; n++) {
-            float *row = to + (c / 16 * w->keys + n) * 16;
-            for (int64_t j = 0; j < 16; j++)
-                row[j] = j < valid ? v[n * w->v.row + c + j] : 0.0f;
+        const int64_t valid = w->width - c < 16 ? w->width - c : 16;
+        for (int64_t n = 0; n < w->keys; n++, to += 16) {
+            if (valid == 16) {
+                memcpy(to, v + n * w->v.row + c, 16 * sizeof *to);
+                continue;
+            }
+            memset(to, 0, 16 * sizeof *to);
+            for (int64_t j = 0; j < valid; j++)
+                to[j] = v[n * w->v.row + c + j];
         }
     }
 }
@@ -46,7 +56,7 @@ static void pack_values(const float *v, const struct mo_attention_view *w, float
 /* rows x n = a (k-major tile) x panels of b, into c with row stride ldc; whole panels are written. */
 static void product(const float *a, const float *b, int64_t k, int64_t n, int rows, float *c, int64_t ldc) {
     static const float zero[SLIM_PANELS * 16];
-    int64_t panels = round16(n) / 16;
+    int64_t panels = mo_round16(n) / 16;
     int wide;
     for (int64_t at = 0; at < panels; at += wide) {
         wide = tile_width(rows, panels - at);
@@ -63,11 +73,11 @@ static void product(const float *a, const float *b, int64_t k, int64_t n, int ro
 }
 
 /* `mask` and `y` belong to the first of `count` queries at q. */
-static void run_queries(const struct mo_attention_params *p, const struct room *r, const float *q,
-                        const char *mask, float *y, int64_t count) {
+static void run_rows(const struct mo_attention_params *p, const struct room *r, const float *q,
+                     const char *mask, float *y, int64_t count) {
     const struct mo_attention_view *w = &p->view;
-    int64_t blocks = (count + TILE_ROWS - 1) / TILE_ROWS, top, wide = round16(w->keys),
-            out = round16(w->width), mask_bytes = mask_row_bytes(p);
+    int64_t blocks = (count + TILE_ROWS - 1) / TILE_ROWS, top, wide = mo_round16(w->keys),
+            out = mo_round16(w->width), mask_bytes = mask_row_bytes(p);
     for (int64_t i = 0; i < blocks; i++) {
         float part[TILE_ROWS];
         int rows = tile_block(count, blocks, i, &top);
@@ -85,14 +95,39 @@ static void run_queries(const struct mo_attention_params *p, const struct room *
     }
 }
 
+/* The same: what fills vectors, and the rest. */
+static void run_queries(const struct mo_attention_params *p, const struct room *r, const float *q,
+                        const char *mask, float *y, int64_t count) {
+    const struct mo_attention_view *w = &p->view;
+    const int64_t rest = count % LANES, vectors = count / LANES + (rest >= LANES_LEAST);
+    const int64_t blocks = (vectors + LANE_VECTORS - 1) / LANE_VECTORS, mask_bytes = mask_row_bytes(p);
+    int64_t done = 0;
+    for (int64_t i = 0; i < blocks; i++) {
+        const int wide = (int)(vectors * (i + 1) / blocks - vectors * i / blocks);
+        const int64_t left = count - done, most = (int64_t)wide * LANES, n = left < most ? left : most;
+        lane_run[wide - 1](&r->lanes, q + done * w->q.row, mask ? mask + done * mask_bytes : NULL,
+                           y + done * w->y.row, (int)n);
+        done += n;
+    }
+    if (done < count)
+        run_rows(p, r, q + done * w->q.row, mask ? mask + done * mask_bytes : NULL, y + done * w->y.row,
+                 count - done);
+}
+
+/* Of a chunk: chunks are whole vectors on any level, and the last one has the rest. */
+static int64_t first_query(const struct mo_attention_params *p, int64_t chunk) {
+    const int64_t queries = p->view.queries;
+    return chunk == p->chunks ? queries : queries / MO_LANES_MOST * chunk / p->chunks * MO_LANES_MOST;
+}
+
 void MO_SIMD(attention)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
     const struct mo_attention_params *p = args->params;
     const struct mo_attention_view *w = &p->view;
-    struct room r = divide(w, scratch);
+    const struct room r = divide(p, scratch);
     int64_t packed = -1;
     for (int64_t unit = begin; unit < end; unit++) {
-        int64_t head = unit / p->chunks, first = unit % p->chunks * p->chunk;
-        int64_t count = w->queries - first < p->chunk ? w->queries - first : p->chunk;
+        const int64_t head = unit / p->chunks, chunk = unit % p->chunks;
+        const int64_t first = first_query(p, chunk), count = first_query(p, chunk + 1) - first;
         int64_t b = head / w->heads, h = head % w->heads;
         const char *mask = mask_at(p, args->in[3], b, h, first);
         if (head != packed) {

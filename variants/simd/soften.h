@@ -9,9 +9,13 @@ static inline const float *at(const void *base, const struct mo_attention_operan
     return (const float *)base + o->at + b * o->batch + h * o->head;
 }
 
-/* Bytes from the mask of a query to the next one's. */
+/* Bytes from the mask of a query to the next one's, and from that of a key. */
 static inline int64_t mask_row_bytes(const struct mo_attention_params *p) {
     return p->mask_stride[2] * (p->mask == MO_MASK_ADD ? 4 : 1);
+}
+
+static inline int64_t mask_key_bytes(const struct mo_attention_params *p) {
+    return p->mask_stride[3] * (p->mask == MO_MASK_ADD ? 4 : 1);
 }
 
 /* Of query `first` of a head; NULL: there is none. */

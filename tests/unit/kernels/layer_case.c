@@ -41,10 +41,10 @@ static struct mo_shape parse_shape(const char *text) {
 
 /* Tensor id of one input token. */
 static int add_input(struct mo_graph *g, const char *token, unsigned *seed) {
-    double list[64];
+    double list[512];
     if (token[0] == '-' && !token[1]) return -1;
     if (token[1] == ':') {
-        int n = numbers(token + 2, list, 64);
+        int n = numbers(token + 2, list, sizeof list / sizeof *list);
         moire_dtype dtype = token[0] == 'i' ? MOIRE_I64 : MOIRE_F32;
         struct mo_tensor *t = mo_graph_add_const(g, token, dtype, &(struct mo_shape){.rank = 1, .d = {n}});
         for (int i = 0; i < n; i++)
@@ -183,7 +183,7 @@ static int place_output(struct mo_graph *g, const struct layer_case *c, int id, 
 struct mo_graph *layer_case_graph(const struct mo_env *env, const struct layer_case *c, unsigned slices,
                                   char *why, size_t n) {
     struct mo_graph *g = mo_graph_create(env);
-    char text[512], *save = NULL;
+    char text[4096], *save = NULL;
     int ids[16], n_in = 0, n_out = c->n_out ? c->n_out : 1;
     unsigned seed = 7;
     g->opset = c->opset;

@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <math.h>
 #include <stdio.h>
 #include "tests/unit/kernels/layer_case.h"
 
@@ -40,6 +41,18 @@ static const struct layer_case products[] = {
      LAYER_PLAIN, 0},
     {"Attention", "moire", 1, "1x33x6x8 1x33x6x8 1x33x6x8 b1",
      "order:v=1,1,1,1 heads:i=2 first:v=0,2,4 fill:f=-1", LAYER_PLAIN, 0},
+    /* enough queries for vectors of them, with a rest that is by itself or a vector too */
+    {"Attention", "moire", 1, "1x197x6x64 1x197x6x64 1x197x6x64",
+     "order:v=1,1,1,1 heads:i=2 first:v=0,2,4 scale:f=0.125", LAYER_PLAIN, 0},
+    {"Attention", "moire", 1, "2x3x49x32 2x3x49x32 2x3x49x32 3x49x49", "scale:f=0.2", LAYER_PLAIN, 0},
+    {"Attention", "moire", 1, "2x2x62x17 2x2x33x17 2x2x33x35 2x1x62x33", "scale:f=-0.2", LAYER_PLAIN, 0},
+    {"Attention", "moire", 1, "1x2x44x20 1x2x300x20 1x2x300x23", "scale:f=0.3", LAYER_PLAIN, 0},
+    {"Attention", "moire", 1, "1x2x143x8 1x2x530x8 1x2x530x16 1x2x143x530", "", LAYER_PLAIN, 0},
+    {"Attention", "moire", 1, "2x2x47x9 2x2x35x9 2x2x35x3 b47x35", "fill:f=-3 keep:i=1", LAYER_PLAIN, 0},
+    {"Attention", "moire", 1, "2x2x33x9 2x2x35x9 2x2x35x3 b2x1x1x35", "fill:f=2", LAYER_PLAIN, 0},
+    {"Attention", "moire", 1, "1x2x24x16 1x2x18x16 1x2x18x16 2x24x1", "", LAYER_PLAIN, 0},
+    {"Attention", "moire", 1, "1x2x24x16 1x2x18x16 1x2x18x16 b2x24x1", "fill:f=1", LAYER_PLAIN, 0},
+    {"Attention", "moire", 1, "1x2x97x16 1x2x1x16 1x2x1x16", "", LAYER_PLAIN, 0},
 };
 
 /* X has the products of the inputs; R, nothing, a GRU's bias, lengths, first states, peepholes. */
@@ -276,6 +289,44 @@ static void products_match(void **state) {
     (void)state;
     check(products, N_PRODUCTS);
 }
+
+/* Masks that leave a query few keys, or none, and scores that grow from block to block of keys. */
+enum mask_kind { ENDS_EARLY, BEGINS_LATE, LEAVES_NONE, LEAVES_ALL_ALIKE, GROWS, SHRINKS, MASK_KINDS };
+enum { MASKED_KEYS = 300 };
+
+static float mask_of(enum mask_kind kind, int key) {
+    switch (kind) {
+    case ENDS_EARLY:
+        return key < 20 ? 0 : -INFINITY;
+    case BEGINS_LATE:
+        return key < 280 ? -INFINITY : 0;
+    case LEAVES_NONE:
+        return -INFINITY;
+    case LEAVES_ALL_ALIKE:
+        return -3.4e38f;
+    case GROWS:
+        return 0.5f * (float)key;
+    default:
+        return 0.5f * (float)-key;
+    }
+}
+
+static void masks_match(void **state) {
+    (void)state;
+    static const char *const operands[] = {"1x2x20x8 1x2x300x8 1x2x300x8", "1x2x5x8 1x2x300x8 1x2x300x8",
+                                           "1x2x3x8 1x2x300x8 1x2x300x8"};
+    for (size_t i = 0; i < sizeof operands / sizeof *operands; i++)
+        for (enum mask_kind kind = 0; kind < MASK_KINDS; kind++) {
+            char inputs[MASKED_KEYS * 16 + 64];
+            size_t at = (size_t)snprintf(inputs, sizeof inputs, "%s f:", operands[i]);
+            for (int k = 0; k < MASKED_KEYS; k++)
+                at += (size_t)snprintf(inputs + at, sizeof inputs - at, "%s%g", k ? "," : "",
+                                       (double)mask_of(kind, k));
+            const struct layer_case c = {"Attention", "moire", 1, inputs, "", LAYER_PLAIN, 0};
+            check(&c, 1);
+        }
+}
+
 static void recurrences_match(void **state) {
     (void)state;
     check(recurrences, N_RECURRENCES);
@@ -311,7 +362,7 @@ int main(void) {
         cmocka_unit_test(elementwise_match),    cmocka_unit_test(binaries_match),
         cmocka_unit_test(pools_match),          cmocka_unit_test(rows_match),
         cmocka_unit_test(moves_match),          cmocka_unit_test(images_match),
-        cmocka_unit_test(special_values_match),
+        cmocka_unit_test(special_values_match), cmocka_unit_test(masks_match),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
