@@ -59,10 +59,12 @@ static bool neutral(const struct mo_graph *g, const struct mo_node *node, int *i
     return false;
 }
 
-/* Dropout with training_mode on, or not known to be off. */
+/* Dropout with training_mode on, or not known to be off, and a ratio that is not known to be 0. */
 static bool trains(const struct mo_graph *g, const struct mo_node *node) {
     const struct mo_tensor *mode = mo_is(node, "Dropout") ? mo_node_in(g, node, 2) : NULL;
-    return mode && (!mode->data || *(const uint8_t *)mode->data);
+    float ratio;
+    if (!mode || (mode->data && !*(const uint8_t *)mode->data)) return false;
+    return !mo_scalar(g, node->in[1], &ratio) || ratio != 0;
 }
 
 /* True when output 0 equals input *input and nothing else is asked of the node. */
