@@ -3,9 +3,11 @@
  *
  *   MatMul(Softmax(masked(MatMul([scale *] Q, [scale *] K^T) [* scale])), V)
  *
- * with operands of rank 4, [B,H,S,D], or of rank 3, [B H,S,D] (which become [1,B H,S,D]).  The mask is an
- * Add, or a Where that replaces scores by a constant.  A Transpose that only brings the heads of an operand
- * before its rows, or those of the result behind, is taken in: attention reads and writes [B,S,H,D] in place.
+ * with operands of rank 4, [B,H,S,D], of rank 3, [B H,S,D] (which become [1,B H,S,D]), or of more, of which
+ * all but the last three dimensions become one.  The mask is an Add, or a Where that replaces scores by a
+ * constant; two constants that are added, the second to reshaped scores, become one (windows that are
+ * shifted).  A Transpose that only brings the heads of an operand before its rows, or those of the result
+ * behind, is taken in: attention reads and writes [B,S,H,D] in place.
  *
  * Between conversions to 8 bits, of Q, K, V, the softmax, the result and perhaps the scores, it becomes
  * moire.QAttention where there is a matrix unit for bytes. */
@@ -17,6 +19,9 @@
 struct attention {
     int rank; /* of all operands */
     int q, kt, v, mask;
+    int under; /* what a Transpose makes kt of, below a factor; -1: no Transpose */
+    int more;  /* a second constant mask, of this shape when spread out; -1: there is none */
+    struct mo_shape spread, scores;
     float scale, fill;
     bool replaces, keep; /* the mask is bool; it tells which scores stay */
     /* conversions; scale 0: there is none.  Those of small operands have these as `from` */
@@ -70,6 +75,39 @@ static int unrounded(const struct mo_graph *g, int tensor, struct mo_quantizer *
     return tensor;
 }
 
+/* The permutation of a Transpose as one of rank 4: with a leading axis added to rank 3, or the leading axes
+ * of more taken together; false when it is none. */
+static bool permutation(const struct mo_node *node, int rank, int64_t perm[4]) {
+    int64_t own[MOIRE_MAX_RANK];
+    if (!mo_is(node, "Transpose") || mo_attr_ints(node, "perm", own, MOIRE_MAX_RANK) != rank) return false;
+    const int lead = 4 - rank;
+    for (int i = 0; i < -lead; i++)
+        if (own[i] != i) return false;
+    for (int i = 0; i < 4; i++)
+        perm[i] = i < lead ? i : own[i - lead] + lead;
+    return true;
+}
+
+static bool is_perm(const int64_t perm[4], int a, int b, int c) {
+    return perm[0] == 0 && perm[1] == a && perm[2] == b && perm[3] == c;
+}
+
+/* What lies below a Transpose that moved an operand's heads before its rows; for K^T (`is_kt`) one that also
+ * exchanged its last two axes, or did only that.  -1: there is none. */
+static int untransposed(const struct mo_graph *g, int id, bool is_kt, bool *rows_first) {
+    const struct mo_node *turn = mo_producer(g, id);
+    int64_t perm[4];
+    *rows_first = false;
+    if (!permutation(turn, g->tensors[id]->shape.rank, perm)) return -1;
+    if (is_kt) {
+        const int64_t last = perm[3];
+        perm[3] = perm[2];
+        perm[2] = last;
+    }
+    *rows_first = is_perm(perm, 2, 1, 3);
+    return *rows_first || is_perm(perm, 1, 2, 3) ? turn->in[0] : -1;
+}
+
 /* The scaled scores: a MatMul under an optional factor, and perhaps one under a conversion. */
 static bool scores(const struct mo_graph *g, int tensor, struct attention *a) {
     a->scale = a->inner = 1;
@@ -80,6 +118,9 @@ static bool scores(const struct mo_graph *g, int tensor, struct attention *a) {
     if (!mo_is(node, "MatMul") || !of_rank(g, below, a->rank)) return false;
     a->q = unscale(g, node->in[0], &a->inner);
     a->kt = unscale(g, node->in[1], &a->inner);
+    bool rows_first;
+    a->under = untransposed(g, a->kt, true, &rows_first);
+    if (a->under >= 0) a->under = unscale(g, a->under, &a->inner);
     note_small(g, a->q, &a->of[MO_ATTENTION_Q]);
     note_small(g, a->kt, &a->of[MO_ATTENTION_K]);
     return of_rank(g, a->q, a->rank) && of_rank(g, a->kt, a->rank);
@@ -103,7 +144,7 @@ static bool replaced_scores(const struct mo_graph *g, const struct mo_node *wher
     return false;
 }
 
-static bool masked_scores(const struct mo_graph *g, int tensor, struct attention *a) {
+static bool singly_masked_scores(const struct mo_graph *g, int tensor, struct attention *a) {
     const struct mo_node *node = mo_producer(g, tensor);
     a->mask = -1;
     if (scores(g, tensor, a)) return true;
@@ -115,6 +156,41 @@ static bool masked_scores(const struct mo_graph *g, int tensor, struct attention
         return mo_is_f32(mask) && mask->shape.rank <= a->rank && same_shape(g, tensor, node->in[k]);
     }
     return false;
+}
+
+/* Reshape(Add(constant, Reshape(scores with a constant mask))). */
+static bool doubly_masked_scores(const struct mo_graph *g, int tensor, struct attention *a) {
+    const struct mo_node *back = mo_producer(g, tensor);
+    const struct mo_node *add = mo_is(back, "Reshape") ? mo_producer(g, back->in[0]) : NULL;
+    for (int k = 0; k < 2 && mo_is(add, "Add"); k++) {
+        const struct mo_node *apart = mo_producer(g, add->in[k]);
+        const struct mo_tensor *more = g->tensors[add->in[1 - k]];
+        if (!mo_is(apart, "Reshape") || !mo_is_f32(more) || !more->data) continue;
+        if (!same_shape(g, apart->in[0], tensor) || !same_shape(g, add->in[k], add->out[0])) continue;
+        if (!singly_masked_scores(g, apart->in[0], a) || a->mask < 0 || a->replaces) return false;
+        a->more = more->id;
+        a->spread = g->tensors[add->out[0]]->shape;
+        return g->tensors[a->mask]->data != NULL;
+    }
+    return false;
+}
+
+static bool masked_scores(const struct mo_graph *g, int tensor, struct attention *a) {
+    return singly_masked_scores(g, tensor, a) || doubly_masked_scores(g, tensor, a);
+}
+
+/* Dimensions of the mask before its last three: none of its own, or those of the scores. */
+static bool leads_alike(const struct mo_graph *g, const struct attention *a) {
+    if (a->mask < 0 || a->rank <= 4 || a->more >= 0) return true;
+    const struct mo_shape *m = &g->tensors[a->mask]->shape, *s = &a->scores;
+    bool ones = true, same = true;
+    for (int i = 0; i < a->rank - 3; i++) {
+        const int at = i - (a->rank - m->rank);
+        const int64_t d = at < 0 ? 1 : m->d[at];
+        ones = ones && d == 1;
+        same = same && d == s->d[i];
+    }
+    return ones || same;
 }
 
 /* All of it is of bytes. */
@@ -137,10 +213,10 @@ static bool is_plain(struct attention *a) {
 }
 
 static bool matches(const struct mo_graph *g, const struct mo_node *node, struct attention *a) {
-    *a = (struct attention){.mask = -1};
+    *a = (struct attention){.mask = -1, .more = -1};
     if (!mo_is(node, "MatMul") || node->out[0] < 0) return false;
     a->rank = g->tensors[node->out[0]]->shape.rank;
-    if ((a->rank != 3 && a->rank != 4) || !of_rank(g, node->out[0], a->rank)) return false;
+    if (a->rank < 3 || !of_rank(g, node->out[0], a->rank)) return false;
     const struct mo_node *softmax = mo_producer(g, unrounded(g, node->in[0], &a->of[MO_ATTENTION_WEIGHTS]));
     a->v = node->in[1];
     note_small(g, a->v, &a->of[MO_ATTENTION_V]);
@@ -148,6 +224,8 @@ static bool matches(const struct mo_graph *g, const struct mo_node *node, struct
         return false;
     int64_t axis = mo_attr_int(softmax, "axis", softmax->opset >= 13 ? -1 : 1);
     if ((axis != -1 && axis != a->rank - 1) || !masked_scores(g, softmax->in[0], a)) return false;
+    a->scores = g->tensors[softmax->in[0]]->shape;
+    if (!leads_alike(g, a)) return false;
     const int64_t *q = g->tensors[a->q]->shape.d, *kt = g->tensors[a->kt]->shape.d,
                   *v = g->tensors[a->v]->shape.d;
     int r = a->rank;
@@ -159,31 +237,24 @@ static bool matches(const struct mo_graph *g, const struct mo_node *node, struct
 
 /* --- operands ------------------------------------------------------------------------------------------ */
 
-/* The permutation of a Transpose with a leading axis added to rank 3; false when it is none. */
-static bool permutation(const struct mo_node *node, int rank, int64_t perm[4]) {
-    int64_t own[MOIRE_MAX_RANK];
-    if (!mo_is(node, "Transpose") || mo_attr_ints(node, "perm", own, MOIRE_MAX_RANK) != rank) return false;
-    int lead = 4 - rank;
-    for (int i = 0; i < 4; i++)
-        perm[i] = i < lead ? i : own[i - lead] + lead;
-    return true;
-}
-
-static bool is_perm(const int64_t perm[4], int a, int b, int c) {
-    return perm[0] == 0 && perm[1] == a && perm[2] == b && perm[3] == c;
-}
-
 static int new_tensor(struct mo_graph *g, const struct mo_shape *shape, moire_dtype dtype, moire_error *err) {
     const struct mo_tensor *t = mo_graph_add_tensor(g, "attention", dtype, shape);
     return t ? t->id : mo_no_memory(err);
 }
 
+/* The same numbers in rank 4: the leading dimensions become one. */
+static struct mo_shape of_four(const struct mo_shape *s) {
+    struct mo_shape four = {.rank = 4, .d = {1, 1, 1, 1}};
+    for (int i = 0; i < s->rank; i++)
+        four.d[i < s->rank - 3 ? 0 : 4 - s->rank + i] *= s->d[i];
+    return four;
+}
+
 /* A tensor of rank 4 with the bytes of `id`; <0 is an error. */
 static int lifted(struct mo_graph *g, int id, moire_error *err) {
-    const int64_t *d = g->tensors[id]->shape.d;
     if (g->tensors[id]->shape.rank == 4) return id;
-    int to =
-        new_tensor(g, &(struct mo_shape){.rank = 4, .d = {1, d[0], d[1], d[2]}}, g->tensors[id]->dtype, err);
+    const struct mo_shape four = of_four(&g->tensors[id]->shape);
+    int to = new_tensor(g, &four, g->tensors[id]->dtype, err);
     int rc = to < 0 ? to : mo_add_reshape(g, id, to, err);
     return rc ? rc : to;
 }
@@ -191,8 +262,10 @@ static int lifted(struct mo_graph *g, int id, moire_error *err) {
 /* A new tensor with the last two axes of `id` exchanged. */
 static int turned(struct mo_graph *g, int id, moire_error *err) {
     struct mo_shape shape = g->tensors[id]->shape;
-    int64_t perm[4] = {0, 1, 2, 3};
+    int64_t perm[MOIRE_MAX_RANK];
     int r = shape.rank, to;
+    for (int i = 0; i < r; i++)
+        perm[i] = i;
     shape.d[r - 2] = g->tensors[id]->shape.d[r - 1];
     shape.d[r - 1] = g->tensors[id]->shape.d[r - 2];
     perm[r - 2] = r - 1;
@@ -202,20 +275,14 @@ static int turned(struct mo_graph *g, int id, moire_error *err) {
     return rc ? rc : to;
 }
 
-/* Finds the operand at rest: below the Transpose that moved its heads, of rank 4.  `is_kt`: its last two axes
- * are exchanged. */
-static int operand(struct mo_graph *g, int id, bool is_kt, struct place *out, moire_error *err) {
-    const struct mo_node *turn = mo_producer(g, id);
-    int64_t perm[4] = {0, 1, 2, 3}, last;
-    int from = id;
-    if (permutation(turn, g->tensors[id]->shape.rank, perm)) from = turn->in[0];
-    if (is_kt) {
-        last = perm[3];
-        perm[3] = perm[2];
-        perm[2] = last;
-    }
-    out->rows_first = is_perm(perm, 2, 1, 3);
-    if (!out->rows_first && !is_perm(perm, 1, 2, 3)) from = is_kt ? turned(g, id, err) : id;
+/* Finds the operand at rest: below the Transpose that moved its heads, of rank 4.  `under`: what is there,
+ * where that is not the Transpose's own input; or -1. */
+static int operand(struct mo_graph *g, int id, int under, bool is_kt, struct place *out, moire_error *err) {
+    int from = untransposed(g, id, is_kt, &out->rows_first);
+    if (from < 0)
+        from = is_kt ? turned(g, id, err) : id;
+    else if (under >= 0)
+        from = under;
     out->tensor = from < 0 ? from : lifted(g, from, err);
     return out->tensor < 0 ? out->tensor : MOIRE_OK;
 }
@@ -229,10 +296,38 @@ static int result(struct mo_graph *g, int from, int rank, struct place *out, moi
     if (out->rows_first) turn->dead = true;
     out->tensor = to;
     if (rank == 4) return MOIRE_OK;
-    const int64_t *d = g->tensors[to]->shape.d;
-    out->tensor =
-        new_tensor(g, &(struct mo_shape){.rank = 4, .d = {1, d[0], d[1], d[2]}}, g->tensors[to]->dtype, err);
+    const struct mo_shape four = of_four(&g->tensors[to]->shape);
+    out->tensor = new_tensor(g, &four, g->tensors[to]->dtype, err);
     return out->tensor < 0 ? out->tensor : mo_add_reshape(g, out->tensor, to, err);
+}
+
+/* to[i] += the constant, broadcast to shape `all`. */
+static void add_constant(const struct mo_tensor *t, const struct mo_shape *all, float *to) {
+    for (int64_t i = 0; i < mo_shape_count(all); i++) {
+        int64_t rest = i, at = 0, step = 1;
+        for (int k = 1; k <= t->shape.rank; k++) {
+            const int64_t d = t->shape.d[t->shape.rank - k], extent = all->d[all->rank - k];
+            at += d == 1 ? 0 : rest % extent * step;
+            rest /= extent;
+            step *= d;
+        }
+        to[i] += ((const float *)t->data)[at];
+    }
+}
+
+/* The mask for scores of rank 4; <0 is an error. */
+static int mask_of(struct mo_graph *g, const struct attention *a, moire_error *err) {
+    const struct mo_tensor *mask = g->tensors[a->mask];
+    const bool joined = a->more >= 0;
+    if (!joined && (mask->shape.rank <= 4 || !mask->data || mask->dtype != MOIRE_F32))
+        return mask->shape.rank <= 4 ? mask->id : lifted(g, mask->id, err);
+    const struct mo_shape shape = of_four(joined ? &a->scores : &mask->shape);
+    struct mo_tensor *t = mo_graph_add_const(g, "mask", MOIRE_F32, &shape);
+    if (!t) return mo_no_memory(err);
+    memset(t->data, 0, (size_t)mo_tensor_bytes(t));
+    add_constant(mask, joined ? &a->scores : &mask->shape, t->data);
+    if (joined) add_constant(g->tensors[a->more], &a->spread, t->data);
+    return t->id;
 }
 
 /* --- the rewrite --------------------------------------------------------------------------------------- */
@@ -270,9 +365,12 @@ static int rewrite(struct mo_graph *g, struct mo_node *node, const struct attent
     const struct mo_quantizer *of = a->of;
     const bool small = of[MO_ATTENTION_Y].scale > 0;
     struct place p[4];
-    int rc = operand(g, small ? of[MO_ATTENTION_Q].from : a->q, false, &p[0], err);
-    if (!rc) rc = operand(g, small ? of[MO_ATTENTION_K].from : a->kt, true, &p[1], err);
-    if (!rc) rc = operand(g, small ? of[MO_ATTENTION_V].from : a->v, false, &p[2], err);
+    const int mask = a->mask < 0 ? -1 : mask_of(g, a, err);
+    if (a->mask >= 0 && mask < 0) return mask;
+    int rc = operand(g, small ? of[MO_ATTENTION_Q].from : a->q, -1, false, &p[0], err);
+    if (!rc)
+        rc = operand(g, small ? of[MO_ATTENTION_K].from : a->kt, small ? -1 : a->under, true, &p[1], err);
+    if (!rc) rc = operand(g, small ? of[MO_ATTENTION_V].from : a->v, -1, false, &p[2], err);
     if (!rc && small) mo_graph_sole_consumer(g, node->out[0])->dead = true;
     if (!rc) rc = result(g, small ? of[MO_ATTENTION_Y].to : node->out[0], a->rank, &p[3], err);
     if (!rc) rc = mo_become(g, node, small ? "QAttention" : "Attention", a->mask >= 0 ? 4 : 3, err);
@@ -281,7 +379,7 @@ static int rewrite(struct mo_graph *g, struct mo_node *node, const struct attent
     for (int i = 0; i < 3; i++)
         node->in[i] = p[i].tensor;
     node->out[0] = p[3].tensor;
-    if (a->mask >= 0) node->in[3] = a->mask;
+    if (mask >= 0) node->in[3] = mask;
     return set_attributes(g, node, a, p, err);
 }
 

@@ -21,6 +21,7 @@ static const struct pass {
     {"einsum", mo_pass_einsum, ALWAYS},
     {"norm", mo_pass_norm, ALWAYS},
     {"attention", mo_pass_attention, ALWAYS},
+    {"heads", mo_pass_heads, ALWAYS},
     {"dead", mo_pass_dead, ALWAYS},
     {"gate", mo_pass_gate, ALWAYS},
     {"matmul", mo_pass_matmul, ALWAYS},

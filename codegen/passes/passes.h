@@ -73,6 +73,8 @@ mo_pass_fn mo_pass_affine;
 mo_pass_fn mo_pass_activation;
 /* pass_fuse.c: activations and residual adds go into the epilogue of what they follow. */
 mo_pass_fn mo_pass_fuse;
+/* pass_heads.c: attention takes its heads out of the tensor in which they lie. */
+mo_pass_fn mo_pass_heads;
 /* pass_projections.c: query, key and value of one tensor come from one product. */
 mo_pass_fn mo_pass_projections;
 /* pass_carry.c: scales and shifts that come after an activation. */

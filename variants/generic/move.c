@@ -319,6 +319,20 @@ bool mo_is_part(const struct mo_graph *g, const struct mo_node *node, int k, int
     return false;
 }
 
+bool mo_part_box(const struct mo_graph *g, const struct mo_node *node, int k, struct mo_box *out) {
+    struct boxes b;
+    if (!mo_node_is(node, "Slice") && !mo_node_is(node, "Split")) return false;
+    const struct mo_tensor *x = mo_node_in(g, node, 0), *y = mo_node_out(g, node, k);
+    if (!sized(x) || !sized(y) || x->layout != MO_PLAIN || !mo_dense(g, x) || !make_boxes(g, node, &b))
+        return false;
+    for (int i = 0; i < b.n; i++) {
+        if (b.box[i].out != k) continue;
+        *out = b.box[i];
+        return true;
+    }
+    return false;
+}
+
 static unsigned copy_layouts(const struct mo_graph *g, const struct mo_node *node) {
     struct boxes b;
     if (!make_boxes(g, node, &b)) return 0;
