@@ -162,7 +162,8 @@ static bool singly_masked_scores(const struct mo_graph *g, int tensor, struct at
 static bool doubly_masked_scores(const struct mo_graph *g, int tensor, struct attention *a) {
     const struct mo_node *back = mo_producer(g, tensor);
     const struct mo_node *add = mo_is(back, "Reshape") ? mo_producer(g, back->in[0]) : NULL;
-    for (int k = 0; k < 2 && mo_is(add, "Add"); k++) {
+    if (!add || !mo_is(add, "Add")) return false;
+    for (int k = 0; k < 2; k++) {
         const struct mo_node *apart = mo_producer(g, add->in[k]);
         const struct mo_tensor *more = g->tensors[add->in[1 - k]];
         if (!mo_is(apart, "Reshape") || !mo_is_f32(more) || !more->data) continue;
