@@ -4,18 +4,9 @@
  * Indices come from data, so every one is checked where it is used: out of range is MOIRE_EINVAL. */
 #include <math.h>
 #include <string.h>
-#include "runtime/ops/util.h"
+#include "runtime/ops/elements.h"
 
 enum { INDEX_TYPES = MO_TYPE(MOIRE_I32) | MO_TYPE(MOIRE_I64) };
-
-/* Index i of a tensor of indices, normalized to [0, n); -1 and an error otherwise. */
-static int64_t index_at(const struct mo_op_ctx *ctx, const struct mo_value *indices, int64_t i, int64_t n) {
-    int64_t v = mo_load_int(indices, i);
-    if (v >= -n && v < n) return v < 0 ? v + n : v;
-    mo_op_fail(ctx, MOIRE_EINVAL, "index %lld is outside [-%lld, %lld)", (long long)v, (long long)n,
-               (long long)n);
-    return -1;
-}
 
 static int axis_of(const struct mo_op_ctx *ctx) {
     return mo_axis(ctx, mo_attr_int(ctx->node, "axis", 0), ctx->in[0].shape.rank);
@@ -47,7 +38,7 @@ static int run_gather(const struct mo_op_ctx *ctx) {
     int64_t outer = mo_extent(&x->shape, 0, axis), n = x->shape.d[axis];
     int64_t inner = mo_extent(&x->shape, axis + 1, x->shape.rank), count = mo_count(indices);
     for (int64_t k = 0; k < count; k++) {
-        int64_t at = index_at(ctx, indices, k, n);
+        int64_t at = mo_index_at(ctx, indices, k, n);
         if (at < 0) return MOIRE_EINVAL;
         for (int64_t o = 0; o < outer; o++)
             mo_copy_elem(&ctx->out[0], (o * count + k) * inner, x, (o * n + at) * inner, inner);
@@ -56,21 +47,6 @@ static int run_gather(const struct mo_op_ctx *ctx) {
 }
 
 /* --- GatherElements and ScatterElements: one index an element, along one axis --- */
-
-/* Offset in `data` of element i of `indices`, whose coordinate along axis is replaced by the index; -1 =
- * error. */
-static int64_t element_offset(const struct mo_op_ctx *ctx, const struct mo_shape *data,
-                              const struct mo_value *indices, int axis, int64_t i) {
-    int64_t rest = i, at = 0, stride = 1;
-    for (int d = data->rank - 1; d >= 0; d--) {
-        int64_t coordinate = rest % indices->shape.d[d];
-        rest /= indices->shape.d[d];
-        if (d == axis && (coordinate = index_at(ctx, indices, i, data->d[d])) < 0) return -1;
-        at += coordinate * stride;
-        stride *= data->d[d];
-    }
-    return at;
-}
 
 static int check_elements(const struct mo_op_ctx *ctx) {
     const struct mo_shape *x = &ctx->in[0].shape, *idx = &ctx->in[1].shape;
@@ -91,13 +67,20 @@ static int infer_gather_elements(const struct mo_op_ctx *ctx) {
 }
 
 static int run_gather_elements(const struct mo_op_ctx *ctx) {
-    int64_t n = mo_count(&ctx->in[1]);
-    for (int64_t i = 0; mo_wanted(ctx, 0) && i < n; i++) {
-        int64_t at = element_offset(ctx, &ctx->in[0].shape, &ctx->in[1], axis_of(ctx), i);
-        if (at < 0) return MOIRE_EINVAL;
-        mo_copy_elem(&ctx->out[0], i, &ctx->in[0], at, 1);
-    }
-    return MOIRE_OK;
+    const struct mo_value *x = &ctx->in[0], *y = &ctx->out[0];
+    const int axis = axis_of(ctx);
+    struct mo_index_walk w;
+    int more = 0;
+    if (axis < 0) return MOIRE_EINVAL;
+    if (!mo_wanted(ctx, 0)) return MOIRE_OK;
+    const size_t bytes = mo_dtype_bytes(y->dtype);
+    mo_index_walk_init(&w, &x->shape, &ctx->in[1], axis);
+    while ((more = mo_index_walk_next(ctx, &w)) > 0)
+        if (w.joined)
+            mo_copy_elem(y, w.first, x, w.at[0], w.count);
+        else
+            mo_elements_take((char *)y->data + (size_t)w.first * bytes, x->data, w.at, w.count, bytes);
+    return more;
 }
 
 /* --- Scattering: out[at] = reduction(out[at], update) --- */
@@ -111,9 +94,7 @@ static int check_reduction(const struct mo_op_ctx *ctx) {
 
 static void reduce_into(const struct mo_value *y, int64_t at, const struct mo_value *update, int64_t from,
                         const char *reduction) {
-    if (!strcmp(reduction, "none")) {
-        mo_copy_elem(y, at, update, from, 1);
-    } else if (mo_type_in(y->dtype, MO_INTS | MO_BOOLS)) {
+    if (mo_type_in(y->dtype, MO_INTS | MO_BOOLS)) {
         int64_t a = mo_load_int(y, at), b = mo_load_int(update, from);
         bool less = y->dtype == MOIRE_U64 ? (uint64_t)a < (uint64_t)b : a < b;
         mo_store_int(y, at,
@@ -131,6 +112,20 @@ static void reduce_into(const struct mo_value *y, int64_t at, const struct mo_va
     }
 }
 
+/* A span of updates. */
+static void update(const struct mo_value *y, const struct mo_index_walk *w, const struct mo_value *updates,
+                   const char *reduction) {
+    const size_t bytes = mo_dtype_bytes(y->dtype);
+    const char *from = (const char *)updates->data + (size_t)w->first * bytes;
+    if (!strcmp(reduction, "none") && w->joined)
+        mo_copy_elem(y, w->at[0], updates, w->first, w->count);
+    else if (!strcmp(reduction, "none"))
+        mo_elements_put(y->data, w->at, from, w->count, bytes);
+    else
+        for (int64_t k = 0; k < w->count; k++)
+            reduce_into(y, w->joined ? w->at[0] + k : w->at[k], updates, w->first + k, reduction);
+}
+
 static int infer_scatter_elements(const struct mo_op_ctx *ctx) {
     int rc = check_elements(ctx);
     if (rc || (rc = check_reduction(ctx))) return rc;
@@ -140,16 +135,18 @@ static int infer_scatter_elements(const struct mo_op_ctx *ctx) {
 }
 
 static int run_scatter_elements(const struct mo_op_ctx *ctx) {
-    if (!mo_wanted(ctx, 0)) return MOIRE_OK;
+    const struct mo_value *x = &ctx->in[0], *y = &ctx->out[0], *updates = &ctx->in[2];
     const char *reduction = mo_attr_string(ctx->node, "reduction", "none");
-    int64_t n = mo_count(&ctx->in[1]);
-    mo_copy_elem(&ctx->out[0], 0, &ctx->in[0], 0, mo_count(&ctx->in[0]));
-    for (int64_t i = 0; i < n; i++) {
-        int64_t at = element_offset(ctx, &ctx->in[0].shape, &ctx->in[1], axis_of(ctx), i);
-        if (at < 0) return MOIRE_EINVAL;
-        reduce_into(&ctx->out[0], at, &ctx->in[2], i, reduction);
-    }
-    return MOIRE_OK;
+    const int axis = axis_of(ctx);
+    struct mo_index_walk w;
+    int more = 0;
+    if (axis < 0) return MOIRE_EINVAL;
+    if (!mo_wanted(ctx, 0)) return MOIRE_OK;
+    mo_copy_elem(y, 0, x, 0, mo_count(x));
+    mo_index_walk_init(&w, &x->shape, &ctx->in[1], axis);
+    while ((more = mo_index_walk_next(ctx, &w)) > 0)
+        update(y, &w, updates, reduction);
+    return more;
 }
 
 /* --- GatherND and ScatterND: the last axis of indices addresses the leading axes of data --- */
@@ -159,7 +156,7 @@ static int64_t tuple_offset(const struct mo_op_ctx *ctx, const struct mo_shape *
     const struct mo_value *indices = &ctx->in[1];
     int64_t width = indices->shape.d[indices->shape.rank - 1], at = 0;
     for (int64_t k = 0; k < width; k++) {
-        int64_t v = index_at(ctx, indices, i * width + k, data->d[first + k]);
+        int64_t v = mo_index_at(ctx, indices, i * width + k, data->d[first + k]);
         if (v < 0) return -1;
         at = at * data->d[first + k] + v;
     }
@@ -228,8 +225,11 @@ static int run_scatter_nd(const struct mo_op_ctx *ctx) {
     for (int64_t i = 0; i < tuples; i++) {
         int64_t at = tuple_offset(ctx, x, 0, i);
         if (at < 0) return MOIRE_EINVAL;
-        for (int64_t k = 0; k < slice; k++)
-            reduce_into(&ctx->out[0], at + k, &ctx->in[2], i * slice + k, reduction);
+        if (!strcmp(reduction, "none"))
+            mo_copy_elem(&ctx->out[0], at, &ctx->in[2], i * slice, slice);
+        else
+            for (int64_t k = 0; k < slice; k++)
+                reduce_into(&ctx->out[0], at + k, &ctx->in[2], i * slice + k, reduction);
     }
     return MOIRE_OK;
 }

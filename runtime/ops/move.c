@@ -2,20 +2,31 @@
  * move.c - operators that move elements without changing them: transpose, concat, split, slice, pad, tile,
  * depth/space. */
 #include <string.h>
-#include "runtime/ops/util.h"
+#include "runtime/ops/elements.h"
 
-/* Copies x into y element by element: y in row-major order, x by strides (elements) from `at`. */
+/* Copies x into y row by row: y in row-major order, x by strides (elements) from `at`.  Dimensions of one
+ * stride are one. */
 static void gather_strided(const struct mo_value *y, const struct mo_value *x, int64_t at,
                            const int64_t *stride) {
-    int64_t index[MOIRE_MAX_RANK] = {0}, n = mo_count(y);
-    int rank = y->shape.rank;
-    for (int64_t i = 0; i < n; i++) {
-        mo_copy_elem(y, i, x, at, 1);
-        for (int d = rank - 1; d >= 0; d--) {
-            at += stride[d];
-            if (++index[d] < y->shape.d[d]) break;
-            at -= stride[d] * y->shape.d[d];
-            index[d] = 0;
+    int64_t index[MOIRE_MAX_RANK] = {0}, d[MOIRE_MAX_RANK] = {1}, step[MOIRE_MAX_RANK] = {0};
+    const int64_t n = mo_count(y);
+    const size_t bytes = mo_dtype_bytes(y->dtype);
+    int rank = 0; /* from the innermost dimension on */
+    for (int i = y->shape.rank - 1; i >= 0; i--) {
+        if (y->shape.d[i] == 1) continue;
+        const bool joins = rank && stride[i] == step[rank - 1] * d[rank - 1];
+        d[joins ? rank - 1 : rank] = joins ? d[rank - 1] * y->shape.d[i] : y->shape.d[i];
+        if (joins) continue;
+        step[rank++] = stride[i];
+    }
+    for (int64_t i = 0; i < n; i += d[0]) {
+        mo_elements_step((char *)y->data + (size_t)i * bytes, (const char *)x->data + at * (int64_t)bytes,
+                         step[0], d[0], bytes);
+        for (int k = 1; k < rank; k++) {
+            at += step[k];
+            if (++index[k] < d[k]) break;
+            at -= step[k] * d[k];
+            index[k] = 0;
         }
     }
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * reshape.c - operators that only rename dimensions (views), ask for them, or make constants from them. */
 #include <string.h>
-#include "runtime/ops/util.h"
+#include "runtime/ops/elements.h"
 
 /* Output 0 is the input's bytes. */
 static int run_view(const struct mo_op_ctx *ctx) {
@@ -228,7 +228,6 @@ static int infer_filled(const struct mo_op_ctx *ctx) {
 }
 
 static int run_filled(const struct mo_op_ctx *ctx) {
-    enum { SPAN = 16 << 10 }; /* stays in a cache while it is copied */
     if (!mo_wanted(ctx, 0)) return MOIRE_OK;
     const struct mo_attr *value = mo_attr_find(ctx->node, "value");
     const size_t each = mo_dtype_bytes(ctx->out[0].dtype), all = (size_t)mo_count(&ctx->out[0]) * each;
@@ -237,13 +236,8 @@ static int run_filled(const struct mo_op_ctx *ctx) {
         memset(to, 0, all);
         return MOIRE_OK;
     }
-    size_t filled = 0;
-    for (; filled < all && filled < SPAN * each; filled += each)
-        mo_copy_elem(&ctx->out[0], (int64_t)(filled / each), &value->tensor, 0, 1);
-    for (size_t n = filled; filled < all; filled += n) {
-        if (n > all - filled) n = all - filled;
-        memcpy(to + filled, to, n);
-    }
+    if (all) mo_copy_elem(&ctx->out[0], 0, &value->tensor, 0, 1);
+    mo_elements_repeat(to, each, all);
     return MOIRE_OK;
 }
 
@@ -261,13 +255,34 @@ static int infer_expand(const struct mo_op_ctx *ctx) {
     return mo_set_out(ctx, 0, ctx->in[0].dtype, &y);
 }
 
+/* What the dimensions from d on make of the elements at `from`: where the input has one of several, that is
+ * made once and repeated. */
+static void expand(const struct mo_shape *y, const int64_t *stride, int d, char *to, const char *from,
+                   size_t bytes) {
+    const int64_t rest = mo_extent(y, d < y->rank ? d + 1 : d, y->rank);
+    const size_t each = (size_t)rest * bytes;
+    bool dense = true;
+    for (int64_t i = y->rank - 1, n = 1; i >= d; n *= y->d[i--])
+        dense = dense && (stride[i] == n || y->d[i] == 1);
+    if (dense) {
+        memcpy(to, from, d < y->rank ? (size_t)y->d[d] * each : bytes);
+    } else if (!stride[d]) {
+        expand(y, stride, d + 1, to, from, bytes);
+        mo_elements_repeat(to, each, (size_t)y->d[d] * each);
+    } else {
+        for (int64_t i = 0; i < y->d[d]; i++)
+            expand(y, stride, d + 1, to + (size_t)i * each, from + (size_t)(i * stride[d]) * bytes, bytes);
+    }
+}
+
 static int run_expand(const struct mo_op_ctx *ctx) {
-    if (!mo_wanted(ctx, 0)) return MOIRE_OK;
-    const struct mo_shape *operands[] = {&ctx->out[0].shape, &ctx->in[0].shape};
-    struct mo_row_walk w;
-    for (mo_row_walk_init(&w, &ctx->out[0].shape, operands, 2); w.more; mo_row_walk_next(&w))
-        for (int64_t i = 0; i < w.row; i++)
-            mo_copy_elem(&ctx->out[0], w.off[0] + i * w.step[0], &ctx->in[0], w.off[1] + i * w.step[1], 1);
+    const struct mo_value *x = &ctx->in[0], *y = &ctx->out[0];
+    int64_t own[MOIRE_MAX_RANK] = {0}, stride[MOIRE_MAX_RANK] = {0};
+    if (!mo_wanted(ctx, 0) || !mo_count(y)) return MOIRE_OK;
+    mo_strides(&x->shape, own);
+    for (int i = 0, lead = y->shape.rank - x->shape.rank; i < x->shape.rank; i++)
+        if (x->shape.d[i] != 1) stride[lead + i] = own[i];
+    expand(&y->shape, stride, 0, y->data, x->data, mo_dtype_bytes(y->dtype));
     return MOIRE_OK;
 }
 
