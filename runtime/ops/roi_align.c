@@ -17,26 +17,24 @@ static int infer_roi(const struct mo_op_ctx *ctx) {
     return mo_set_out(ctx, 0, ctx->in[0].dtype, &y);
 }
 
-struct bilinear {
-    int64_t at[4];
-    double weight[4]; /* all 0 outside */
+/* Where a sample reads along one dimension; nothing outside. */
+struct linear {
+    int64_t at[2];
+    double weight[2];
 };
 
-static struct bilinear bilinear_at(double y, double x, int64_t h, int64_t w) {
-    struct bilinear b = {{0}, {0}};
-    if (!(y >= -1 && y <= (double)h && x >= -1 && x <= (double)w)) return b;
-    y = fmax(y, 0);
+static struct linear linear_at(double x, int64_t n) {
+    struct linear l = {{0}, {0}};
+    if (!(x >= -1 && x <= (double)n)) return l;
     x = fmax(x, 0);
-    int64_t y0 = (int64_t)y, x0 = (int64_t)x;
-    if (y0 >= h - 1) y = (double)(y0 = h - 1);
-    if (x0 >= w - 1) x = (double)(x0 = w - 1);
-    int64_t y1 = y0 < h - 1 ? y0 + 1 : y0, x1 = x0 < w - 1 ? x0 + 1 : x0;
-    double fy = y - (double)y0, fx = x - (double)x0;
-    return (struct bilinear){{y0 * w + x0, y0 * w + x1, y1 * w + x0, y1 * w + x1},
-                             {(1 - fy) * (1 - fx), (1 - fy) * fx, fy * (1 - fx), fy * fx}};
+    int64_t first = (int64_t)x;
+    if (first >= n - 1) x = (double)(first = n - 1);
+    const double part = x - (double)first;
+    return (struct linear){{first, first < n - 1 ? first + 1 : first}, {1 - part, part}};
 }
 
-enum { MAX_SAMPLES = 1 << 20, MAX_KEPT = 1 << 16 };
+/* MAX_GRID: beyond, finding the places that are read twice takes longer than reading them. */
+enum { MAX_SAMPLES = 1 << 20, MAX_KEPT = 1 << 16, MAX_GRID = 64 };
 
 struct roi {
     double y, x, bin_h, bin_w; /* start and bin size */
@@ -60,50 +58,106 @@ static struct roi roi_at(const struct mo_op_ctx *ctx, int64_t r) {
     return roi;
 }
 
-/* Where one sample of a bin is read. */
-static struct bilinear roi_sample(const struct mo_op_ctx *ctx, const struct roi *roi, int64_t bin,
-                                  int64_t k) {
-    const int64_t *x = ctx->in[0].shape.d, out_w = ctx->out[0].shape.d[3];
-    const int64_t oy = bin / out_w, ox = bin % out_w, iy = k / roi->grid_w, ix = k % roi->grid_w;
-    const double py = roi->y + ((double)oy + ((double)iy + 0.5) / (double)roi->grid_h) * roi->bin_h;
-    const double px = roi->x + ((double)ox + ((double)ix + 0.5) / (double)roi->grid_w) * roi->bin_w;
-    return bilinear_at(py, px, x[2], x[3]);
+/* Sample i of all along a dimension. */
+static struct linear roi_row(const struct mo_op_ctx *ctx, const struct roi *roi, int64_t i) {
+    return linear_at(roi->y + ((double)i + 0.5) / (double)roi->grid_h * roi->bin_h, ctx->in[0].shape.d[2]);
 }
 
-/* The samples of all bins, which are those of every channel; NULL: too many to keep, or no memory. */
-static struct bilinear *roi_samples(const struct mo_op_ctx *ctx, const struct roi *roi) {
-    const int64_t bins = ctx->out[0].shape.d[2] * ctx->out[0].shape.d[3], each = roi->grid_h * roi->grid_w;
-    if (bins > MAX_KEPT / each) return NULL;
-    struct bilinear *all = mo_alloc(ctx->env, (size_t)(bins * each) * sizeof *all);
-    for (int64_t i = 0; all && i < bins * each; i++)
-        all[i] = roi_sample(ctx, roi, i / each, i % each);
-    return all;
+static struct linear roi_column(const struct mo_op_ctx *ctx, const struct roi *roi, int64_t i) {
+    return linear_at(roi->x + ((double)i + 0.5) / (double)roi->grid_w * roi->bin_w, ctx->in[0].shape.d[3]);
 }
 
-static double mean_of(const float *x, const struct bilinear *b, int64_t n) {
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        sum += b[i].weight[0] * (double)x[b[i].at[0]] + b[i].weight[1] * (double)x[b[i].at[1]] +
-               b[i].weight[2] * (double)x[b[i].at[2]] + b[i].weight[3] * (double)x[b[i].at[3]];
-    return sum / (double)n;
-}
-
-/* `kept`: its samples, or NULL. */
+/* --- any mode and type, sample by sample --- */
 static double roi_bin(const struct mo_op_ctx *ctx, const struct roi *roi, int64_t plane, int64_t bin,
-                      const struct bilinear *kept, bool max) {
+                      bool max) {
     const struct mo_value *x = &ctx->in[0];
-    const int64_t at = plane * x->shape.d[2] * x->shape.d[3], n = roi->grid_h * roi->grid_w;
+    const int64_t w = x->shape.d[3], at = plane * x->shape.d[2] * w, n = roi->grid_h * roi->grid_w;
+    const int64_t oy = bin / ctx->out[0].shape.d[3], ox = bin % ctx->out[0].shape.d[3];
     double sum = 0, top = -INFINITY;
-    if (kept && !max && x->dtype == MOIRE_F32) return mean_of((const float *)x->data + at, kept, n);
     for (int64_t i = 0; i < n; i++) {
-        const struct bilinear b = kept ? kept[i] : roi_sample(ctx, roi, bin, i);
+        const struct linear row = roi_row(ctx, roi, oy * roi->grid_h + i / roi->grid_w);
+        const struct linear column = roi_column(ctx, roi, ox * roi->grid_w + i % roi->grid_w);
         for (int k = 0; k < 4; k++) {
-            double v = b.weight[k] * mo_load(x, at + b.at[k]);
+            const double weight = row.weight[k / 2] * column.weight[k % 2];
+            const double v = weight * mo_load(x, at + row.at[k / 2] * w + column.at[k % 2]);
             sum += v;
             top = fmax(top, v);
         }
     }
     return max ? top : sum / (double)n;
+}
+
+/* --- means of floats: what a bin reads along a dimension is the same for all channels --- */
+struct tap {
+    int64_t at;
+    double weight;
+};
+
+/* Bin i reads tap[end[i - 1]] up to tap[end[i]], each place once. */
+struct taps {
+    struct tap *tap;
+    int64_t *end;
+};
+
+static void add_tap(struct taps *t, int64_t begin, int64_t *n, int64_t at, double weight) {
+    if (weight == 0) return;
+    for (int64_t i = *n - 1; i >= begin; i--)
+        if (t->tap[i].at == at) {
+            t->tap[i].weight += weight;
+            return;
+        }
+    t->tap[(*n)++] = (struct tap){at, weight};
+}
+
+/* Of `bins` bins with `grid` samples each; false: they are too many to keep, or there is no memory. */
+static bool make_taps(const struct mo_op_ctx *ctx, const struct roi *roi, bool columns, struct taps *t) {
+    const int64_t bins = ctx->out[0].shape.d[columns ? 3 : 2], grid = columns ? roi->grid_w : roi->grid_h;
+    if (bins > MAX_KEPT / grid || grid > MAX_GRID) return false;
+    t->tap = mo_alloc(ctx->env, (size_t)(2 * bins * grid) * sizeof *t->tap);
+    t->end = mo_alloc(ctx->env, (size_t)bins * sizeof *t->end);
+    if (!t->tap || !t->end) return false;
+    int64_t n = 0;
+    for (int64_t i = 0; i < bins; i++) {
+        const int64_t begin = n;
+        for (int64_t k = i * grid; k < (i + 1) * grid; k++) {
+            const struct linear l = columns ? roi_column(ctx, roi, k) : roi_row(ctx, roi, k);
+            for (int j = 0; j < 2; j++)
+                add_tap(t, begin, &n, l.at[j], l.weight[j] / (double)grid);
+        }
+        t->end[i] = n;
+    }
+    return true;
+}
+
+static void mean_plane(const float *x, int64_t w, const struct taps *rows, const struct taps *columns,
+                       int64_t out_h, int64_t out_w, float *y) {
+    for (int64_t oy = 0; oy < out_h; oy++)
+        for (int64_t ox = 0; ox < out_w; ox++) {
+            const int64_t from = ox ? columns->end[ox - 1] : 0;
+            double sum = 0;
+            for (int64_t r = oy ? rows->end[oy - 1] : 0; r < rows->end[oy]; r++) {
+                const float *line = x + rows->tap[r].at * w;
+                double part = 0;
+                for (int64_t c = from; c < columns->end[ox]; c++)
+                    part += columns->tap[c].weight * (double)line[columns->tap[c].at];
+                sum += rows->tap[r].weight * part;
+            }
+            y[oy * out_w + ox] = (float)sum;
+        }
+}
+
+/* Region r by such taps; false: by samples. */
+static bool mean_region(const struct mo_op_ctx *ctx, const struct roi *roi, int64_t r, int64_t image) {
+    const int64_t *x = ctx->in[0].shape.d, *y = ctx->out[0].shape.d;
+    struct taps rows = {0}, columns = {0};
+    const bool made = make_taps(ctx, roi, false, &rows) && make_taps(ctx, roi, true, &columns);
+    for (int64_t c = 0; made && c < y[1]; c++)
+        mean_plane((const float *)ctx->in[0].data + (image * y[1] + c) * x[2] * x[3], x[3], &rows, &columns,
+                   y[2], y[3], (float *)ctx->out[0].data + (r * y[1] + c) * y[2] * y[3]);
+    void *const parts[] = {rows.tap, rows.end, columns.tap, columns.end};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        mo_free(ctx->env, parts[i]);
+    return made;
 }
 
 /* A region each. */
@@ -128,13 +182,11 @@ static void run_part(const struct mo_op_ctx *ctx, int64_t from, int64_t to) {
     for (int64_t r = from; r < to; r++) {
         const int64_t image = mo_load_int(&ctx->in[2], r);
         const struct roi roi = roi_at(ctx, r);
-        const int64_t each = roi.grid_h * roi.grid_w;
-        struct bilinear *kept = roi_samples(ctx, &roi);
+        if (!max && ctx->in[0].dtype == MOIRE_F32 && mean_region(ctx, &roi, r, image)) continue;
         for (int64_t c = 0; c < y[1]; c++)
             for (int64_t i = 0; i < bins; i++)
                 mo_store(&ctx->out[0], (r * y[1] + c) * bins + i,
-                         roi_bin(ctx, &roi, image * y[1] + c, i, kept ? kept + i * each : NULL, max));
-        mo_free(ctx->env, kept);
+                         roi_bin(ctx, &roi, image * y[1] + c, i, max));
     }
 }
 

@@ -31,22 +31,35 @@ static void sort(int64_t *list, int64_t n, before_fn *before, const void *ctx) {
 
 /* --- TopK --- */
 struct topk_row {
-    const struct mo_value *x;
-    int64_t at, inner;
+    const double *real; /* the row, or NULL: */
+    const int64_t *whole;
     bool smallest;
 };
 
 /* Position a comes before b: better value, or the same value and a smaller index; NaN counts as largest. */
 static bool topk_before(const void *p, int64_t a, int64_t b) {
     const struct topk_row *row = p;
-    if (row->x->dtype == MOIRE_I64) {
-        int64_t x = mo_load_int(row->x, row->at + a * row->inner),
-                y = mo_load_int(row->x, row->at + b * row->inner);
+    if (row->whole) {
+        const int64_t x = row->whole[a], y = row->whole[b];
         return x == y ? a < b : row->smallest ? x < y : x > y;
     }
-    double x = mo_load(row->x, row->at + a * row->inner), y = mo_load(row->x, row->at + b * row->inner);
+    const double x = row->real[a], y = row->real[b];
     if (isnan(x) || isnan(y)) return isnan(x) && isnan(y) ? a < b : isnan(x) != row->smallest;
     return x == y ? a < b : row->smallest ? x < y : x > y;
+}
+
+/* The first k of n positions, in order: a heap of the best so far has the last of them on top. */
+static void topk_choose(const struct topk_row *row, int64_t n, int64_t k, int64_t *best) {
+    for (int64_t i = 0; i < k; i++)
+        best[i] = i;
+    for (int64_t i = k / 2 - 1; i >= 0; i--)
+        sift(best, i, k, topk_before, row);
+    for (int64_t i = k; i < n; i++) {
+        if (!topk_before(row, i, best[0])) continue;
+        best[0] = i;
+        sift(best, 0, k, topk_before, row);
+    }
+    sort(best, k, topk_before, row);
 }
 
 static int infer_topk(const struct mo_op_ctx *ctx) {
@@ -69,28 +82,41 @@ static int infer_topk(const struct mo_op_ctx *ctx) {
     return rc ? rc : mo_set_out(ctx, 1, MOIRE_I64, &y);
 }
 
+/* Row r of x, `inner` apart, as numbers of 8 bytes. */
+static void topk_load(const struct mo_value *x, int64_t r, int64_t n, int64_t inner, void *row) {
+    const int64_t at = r / inner * n * inner + r % inner;
+    int64_t *whole = row;
+    if (x->dtype != MOIRE_I64) mo_load_span(x, at, inner, n, row);
+    for (int64_t i = 0; x->dtype == MOIRE_I64 && i < n; i++)
+        whole[i] = ((const int64_t *)x->data)[at + i * inner];
+}
+
 static int run_topk(const struct mo_op_ctx *ctx) {
     const struct mo_value *x = &ctx->in[0];
     int axis = mo_axis(ctx, mo_attr_int(ctx->node, "axis", -1), x->shape.rank);
     if (axis < 0) return MOIRE_EINVAL;
     int64_t n = x->shape.d[axis], inner = mo_extent(&x->shape, axis + 1, x->shape.rank);
     int64_t outer = mo_extent(&x->shape, 0, axis), k = ctx->out[0].shape.d[axis];
-    int64_t *order = mo_scratch(ctx, n, sizeof *order);
-    if (!order) return MOIRE_ENOMEM;
-    struct topk_row row = {.x = x, .inner = inner, .smallest = !mo_attr_int(ctx->node, "largest", 1)};
-    for (int64_t r = 0; k && r < outer * inner; r++) {
-        row.at = r / inner * n * inner + r % inner;
-        for (int64_t i = 0; i < n; i++)
-            order[i] = i;
-        sort(order, n, topk_before, &row);
+    void *numbers = mo_scratch(ctx, n, sizeof(double));
+    int64_t *best = numbers ? mo_scratch(ctx, k, sizeof *best) : NULL;
+    struct topk_row row = {.smallest = !mo_attr_int(ctx->node, "largest", 1)};
+    if (x->dtype == MOIRE_I64)
+        row.whole = numbers;
+    else
+        row.real = numbers;
+    for (int64_t r = 0; best && k && r < outer * inner; r++) {
+        const int64_t at = r / inner * n * inner + r % inner;
+        topk_load(x, r, n, inner, numbers);
+        topk_choose(&row, n, k, best);
         for (int64_t i = 0; i < k; i++) {
             int64_t to = (r / inner * k + i) * inner + r % inner;
-            if (mo_wanted(ctx, 0)) mo_copy_elem(&ctx->out[0], to, x, row.at + order[i] * inner, 1);
-            if (mo_wanted(ctx, 1)) mo_store_int(&ctx->out[1], to, order[i]);
+            if (mo_wanted(ctx, 0)) mo_copy_elem(&ctx->out[0], to, x, at + best[i] * inner, 1);
+            if (mo_wanted(ctx, 1)) mo_store_int(&ctx->out[1], to, best[i]);
         }
     }
-    mo_free(ctx->env, order);
-    return MOIRE_OK;
+    mo_free(ctx->env, numbers);
+    mo_free(ctx->env, best);
+    return best ? MOIRE_OK : MOIRE_ENOMEM;
 }
 
 /* --- NonZero --- */

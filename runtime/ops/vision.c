@@ -69,9 +69,15 @@ static int compare(const void *a, const void *b) {
     return (x->i > y->i) - (x->i < y->i);
 }
 
+/* Most boxes lie beside one another: whether they do is seen without computing how much they share. */
 static bool overlaps(const struct nms *s, struct box box, const struct box *chosen, int64_t n) {
-    for (int64_t k = 0; k < n; k++)
-        if (iou(chosen[k], box) > s->overlap) return true;
+    const bool beside_passes = s->overlap >= 0;
+    for (int64_t k = 0; k < n; k++) {
+        const struct box *c = &chosen[k];
+        const bool beside = c->y2 <= box.y1 || c->y1 >= box.y2 || c->x2 <= box.x1 || c->x1 >= box.x2;
+        if (beside && beside_passes) continue;
+        if (iou(*c, box) > s->overlap) return true;
+    }
     return false;
 }
 
