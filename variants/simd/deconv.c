@@ -8,7 +8,8 @@
 #include "variants/simd/params.h"
 #include "variants/simd/simd.h"
 
-enum { RUN = LANES == 16 ? 12 : LANES == 8 ? 6 : 3 };
+/* A run that fills the registers, and the part of which shorter ones have one or two. */
+enum { RUN = LANES == 16 ? 12 : LANES == 8 ? 6 : 3, PART = RUN / 3 };
 
 struct strip {
     const struct mo_deconv_params *p;
@@ -44,7 +45,7 @@ static inline __attribute__((always_inline)) void tap(const struct strip *s, vec
     }
 }
 
-/* `n` outputs from index `at` of the phase on; `n` is a constant of each caller. */
+/* `n` outputs from index `at` of the phase on; `n` is a constant of each call. */
 static inline __attribute__((always_inline)) void outputs(const struct strip *s, const float *bias,
                                                           int64_t at, const int n) {
     const struct mo_deconv_params *p = s->p;
@@ -85,6 +86,28 @@ static void safe_range(const struct strip *s, int64_t count, int64_t *lo, int64_
     if (*hi < *lo) *hi = *lo;
 }
 
+/* Outputs [from, to), all taps of which lie inside.  They are shared evenly among as few runs as there must
+ * be; the last begins early where it is longer than what is left, and computes some again. */
+static void inside(const struct strip *s, const float *bias, int64_t from, int64_t to) {
+    for (int64_t at = from; at < to;) {
+        const int64_t left = to - at, runs = (left + RUN - 1) / RUN, even = (left + runs - 1) / runs;
+        int64_t n = (even + PART - 1) / PART * PART;
+        if (n > left && to - n >= from)
+            at = to - n;
+        else if (n > left)
+            n = left / PART * PART;
+        if (n == RUN)
+            outputs(s, bias, at, RUN);
+        else if (n == 2 * PART)
+            outputs(s, bias, at, 2 * PART);
+        else if (n == PART)
+            outputs(s, bias, at, PART);
+        else
+            outputs(s, bias, at, 1);
+        at += n ? n : 1;
+    }
+}
+
 void MO_SIMD(deconv)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
     const struct mo_deconv_params *p = args->params;
     (void)scratch;
@@ -100,9 +123,8 @@ void MO_SIMD(deconv)(const struct mo_kargs *args, int64_t begin, int64_t end, vo
             safe_range(&s, count, &lo, &hi);
             for (; at < lo; at++)
                 outputs(&s, args->bias + block * 16, at, 1);
-            for (; at + RUN <= hi; at += RUN)
-                outputs(&s, args->bias + block * 16, at, RUN);
-            for (; at < count; at++)
+            inside(&s, args->bias + block * 16, lo, hi);
+            for (at = hi; at < count; at++)
                 outputs(&s, args->bias + block * 16, at, 1);
         }
         const char *residual =
