@@ -268,44 +268,74 @@ static int make_taps(const struct mo_op_ctx *ctx, const struct resize *r, int ax
     return MOIRE_OK;
 }
 
-/* Sum over the product of the axes' taps for the output element at `index`. */
-static double interpolate(const struct mo_value *x, int rank, const struct mo_resize_taps *taps,
-                          const int64_t *index, const int64_t *stride) {
+/* One line of the input, with what it weighs for a line of the output. */
+static void add_line(const double *line, double weight, const struct mo_resize_taps *t, int64_t n,
+                     double *sum) {
+    for (int64_t o = 0; o < n; o++)
+        for (int k = 0; k < t->n; k++) {
+            const double w = weight * (double)t->weight[o * t->n + k];
+            if (w != 0) sum[o] += w * line[t->source[o * t->n + k]];
+        }
+}
+
+/* The output line at `index`: a sum over the product of the taps of all axes but the last. */
+static void interpolate(const struct mo_value *x, const struct mo_resize_taps *taps, const int64_t *index,
+                        int64_t n, double *line, double *sum) {
+    const int last = x->shape.rank - 1;
     int at[MOIRE_MAX_RANK] = {0};
-    double sum = 0;
+    memset(sum, 0, (size_t)n * sizeof *sum);
     for (bool more = true; more;) {
         double weight = 1;
         int64_t from = 0;
-        for (int d = 0; d < rank; d++) {
+        for (int d = 0; d < last; d++) {
             weight *= (double)taps[d].weight[index[d] * taps[d].n + at[d]];
-            from += taps[d].source[index[d] * taps[d].n + at[d]] * stride[d];
+            from = (from + taps[d].source[index[d] * taps[d].n + at[d]]) * x->shape.d[d + 1];
         }
-        if (weight != 0) sum += weight * mo_load(x, from);
+        if (weight != 0) {
+            mo_load_span(x, from, 1, x->shape.d[last], line);
+            add_line(line, weight, &taps[last], n, sum);
+        }
         more = false;
-        for (int d = rank - 1; d >= 0 && !more; d--) {
+        for (int d = last - 1; d >= 0 && !more; d--) {
             more = ++at[d] < taps[d].n;
             if (!more) at[d] = 0;
         }
     }
-    return sum;
 }
 
-static void resize_all(const struct mo_op_ctx *ctx, const struct resize *r,
-                       const struct mo_resize_taps *taps) {
+/* sum: what the output line at `index` is. */
+static void store_line(const struct mo_value *y, const struct resize *r, const struct mo_resize_taps *taps,
+                       const int64_t *index, int64_t i, double *sum) {
+    const int last = r->y.rank - 1;
+    bool outside = false;
+    for (int d = 0; d < last; d++)
+        outside = outside || taps[d].outside[index[d]];
+    for (int64_t o = 0; o < r->y.d[last]; o++)
+        if (outside || taps[last].outside[o]) sum[o] = r->extrapolation;
+    mo_store_span(y, i, 1, r->y.d[last], sum);
+}
+
+static int resize_all(const struct mo_op_ctx *ctx, const struct resize *r,
+                      const struct mo_resize_taps *taps) {
     const struct mo_value *x = &ctx->in[0], *y = &ctx->out[0];
-    int64_t stride[MOIRE_MAX_RANK], index[MOIRE_MAX_RANK] = {0}, n = mo_count(y);
-    mo_strides(&x->shape, stride);
-    for (int64_t i = 0; i < n; i++) {
-        bool outside = false;
-        for (int d = 0; d < r->y.rank; d++)
-            outside = outside || taps[d].outside[index[d]];
-        double v = outside ? r->extrapolation : interpolate(x, r->y.rank, taps, index, stride);
-        mo_store(y, i, v);
-        for (int d = r->y.rank - 1; d >= 0; d--) {
+    const int last = r->y.rank - 1;
+    const int64_t all = mo_count(y);
+    if (last < 0) mo_copy_elem(y, 0, x, 0, 1);
+    if (last < 0 || !all) return MOIRE_OK;
+    const int64_t n_in = x->shape.d[last], n = r->y.d[last];
+    int64_t index[MOIRE_MAX_RANK] = {0};
+    double *line = mo_scratch(ctx, n_in + n, sizeof *line);
+    if (!line) return MOIRE_ENOMEM;
+    for (int64_t i = 0; i < all; i += n) {
+        interpolate(x, taps, index, n, line, line + n_in);
+        store_line(y, r, taps, index, i, line + n_in);
+        for (int d = last - 1; d >= 0; d--) {
             if (++index[d] < r->y.d[d]) break;
             index[d] = 0;
         }
     }
+    mo_free(ctx->env, line);
+    return MOIRE_OK;
 }
 
 void mo_resize_free(const struct mo_op_ctx *ctx, struct mo_resize_taps *taps) {
@@ -333,7 +363,7 @@ static int run_resize(const struct mo_op_ctx *ctx) {
     if (rc || !mo_wanted(ctx, 0)) return rc;
     for (int i = 0; i < r.y.rank && !rc; i++)
         rc = make_taps(ctx, &r, i, &taps[i]);
-    if (!rc) resize_all(ctx, &r, taps);
+    if (!rc) rc = resize_all(ctx, &r, taps);
     mo_resize_free(ctx, taps);
     return rc ? rc : mo_epilogue(ctx);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_detection_ops.c - TopK, NonMaxSuppression and RoiAlign give what their definitions say, written down
- * here in the plainest way, for random operands with ties, borders and what lies outside. */
+ * test_detection_ops.c - TopK, NonMaxSuppression, RoiAlign and Resize give what their definitions say,
+ * written down here in the plainest way, for random operands with ties, borders and what lies outside. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -188,11 +188,65 @@ static void means_of_regions(void **state) {
         check_regions(&seed, round);
 }
 
+/* --- Resize, as masks are pasted --- */
+/* Linear between the pixels of a tensor of rank 4 at a place, of which `axis` and those behind are left. */
+static double between(const double *x, const int64_t *d, const double *place, int axis, int64_t at) {
+    if (axis == 4) return x[at];
+    const double low = floor(place[axis]), part = place[axis] - low;
+    const int64_t last = d[axis] - 1, first = (int64_t)fmin(fmax(low, 0), (double)last);
+    const int64_t second = (int64_t)fmin(fmax(low + 1, 0), (double)last);
+    double sum = (1 - part) * between(x, d, place, axis + 1, at * d[axis] + first);
+    if (part > 0) sum += part * between(x, d, place, axis + 1, at * d[axis] + second);
+    return sum;
+}
+
+static void check_resize(unsigned *seed, int round) {
+    int64_t from[4], to[4];
+    double sizes[4];
+    char text[60];
+    struct op_case c;
+    for (int i = 0; i < 4; i++) {
+        from[i] = 1 + draw(seed, 6);
+        to[i] = draw(seed, 3) ? 1 + draw(seed, 9) : from[i];
+        sizes[i] = (double)to[i];
+    }
+    for (int i = 0; i < MOST; i++)
+        numbers[i] = draw(seed, 200) - 100;
+    snprintf(text, sizeof text, "%lldx%lldx%lldx%lld", (long long)from[0], (long long)from[1],
+             (long long)from[2], (long long)from[3]);
+    op_case_open(&c, "Resize", 13);
+    op_case_attrs(&c, "mode:linear");
+    op_case_input(&c, round % 2 ? MOIRE_F32 : MOIRE_F64, text, numbers);
+    op_case_input(&c, MOIRE_F32, "-", NULL);
+    op_case_input(&c, MOIRE_F32, "-", NULL);
+    op_case_input(&c, MOIRE_I64, "4", sizes);
+    if (op_case_run(&c, 1)) fail_msg("round %d: %s", round, c.err.message);
+    for (int64_t i = 0; i < to[0] * to[1] * to[2] * to[3]; i++) {
+        double place[4];
+        int64_t rest = i;
+        for (int k = 3; k >= 0; k--) {
+            place[k] = ((double)(rest % to[k]) + 0.5) * (double)from[k] / (double)to[k] - 0.5;
+            rest /= to[k];
+        }
+        if (fabs(op_case_out(&c, 0, i) - between(numbers, from, place, 0, 0)) > 1e-4)
+            fail_msg("round %d, number %lld", round, (long long)i);
+    }
+    op_case_close(&c);
+}
+
+static void resizes_along_all_axes(void **state) {
+    unsigned seed = 4;
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++)
+        check_resize(&seed, round);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(finds_the_best),
         cmocka_unit_test(drops_boxes_that_overlap),
         cmocka_unit_test(means_of_regions),
+        cmocka_unit_test(resizes_along_all_axes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
