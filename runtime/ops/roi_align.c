@@ -34,7 +34,7 @@ static struct linear linear_at(double x, int64_t n) {
 }
 
 /* MAX_GRID: beyond, finding the places that are read twice takes longer than reading them. */
-enum { MAX_SAMPLES = 1 << 20, MAX_KEPT = 1 << 16, MAX_GRID = 64 };
+enum { MAX_SAMPLES = 1 << 20, MAX_KEPT = 1 << 16, MAX_GRID = 64, PLANES = 4 };
 
 struct roi {
     double y, x, bin_h, bin_w; /* start and bin size */
@@ -129,21 +129,28 @@ static bool make_taps(const struct mo_op_ctx *ctx, const struct roi *roi, bool c
     return true;
 }
 
-static void mean_plane(const float *x, int64_t w, const struct taps *rows, const struct taps *columns,
-                       int64_t out_h, int64_t out_w, float *y) {
-    for (int64_t oy = 0; oy < out_h; oy++)
-        for (int64_t ox = 0; ox < out_w; ox++) {
-            const int64_t from = ox ? columns->end[ox - 1] : 0;
-            double sum = 0;
-            for (int64_t r = oy ? rows->end[oy - 1] : 0; r < rows->end[oy]; r++) {
-                const float *line = x + rows->tap[r].at * w;
-                double part = 0;
-                for (int64_t c = from; c < columns->end[ox]; c++)
-                    part += columns->tap[c].weight * (double)line[columns->tap[c].at];
-                sum += rows->tap[r].weight * part;
-            }
-            y[oy * out_w + ox] = (float)sum;
+/* `n` planes, of which a bin reads the same places: sums beside one another wait for none of their additions.
+ * `n` is a constant of each call. */
+static inline void mean_planes(const struct taps *rows, const struct taps *columns, const int64_t *in,
+                               const int64_t *out, const float *x, float *y, const int n) {
+    const int64_t plane = in[2] * in[3];
+    for (int64_t i = 0; i < out[2] * out[3]; i++) {
+        const int64_t oy = i / out[3], ox = i % out[3], from = ox ? columns->end[ox - 1] : 0;
+        double sum[PLANES] = {0};
+        for (int64_t r = oy ? rows->end[oy - 1] : 0; r < rows->end[oy]; r++) {
+            const float *line = x + rows->tap[r].at * in[3];
+            double part[PLANES] = {0};
+            for (int64_t c = from; c < columns->end[ox]; c++)
+#pragma GCC unroll 4
+                for (int k = 0; k < n; k++)
+                    part[k] += columns->tap[c].weight * (double)line[columns->tap[c].at + k * plane];
+#pragma GCC unroll 4
+            for (int k = 0; k < n; k++)
+                sum[k] += rows->tap[r].weight * part[k];
         }
+        for (int k = 0; k < n; k++)
+            y[k * out[2] * out[3] + i] = (float)sum[k];
+    }
 }
 
 /* Region r by such taps; false: by samples. */
@@ -151,9 +158,15 @@ static bool mean_region(const struct mo_op_ctx *ctx, const struct roi *roi, int6
     const int64_t *x = ctx->in[0].shape.d, *y = ctx->out[0].shape.d;
     struct taps rows = {0}, columns = {0};
     const bool made = make_taps(ctx, roi, false, &rows) && make_taps(ctx, roi, true, &columns);
-    for (int64_t c = 0; made && c < y[1]; c++)
-        mean_plane((const float *)ctx->in[0].data + (image * y[1] + c) * x[2] * x[3], x[3], &rows, &columns,
-                   y[2], y[3], (float *)ctx->out[0].data + (r * y[1] + c) * y[2] * y[3]);
+    const float *from = (const float *)ctx->in[0].data + image * y[1] * x[2] * x[3];
+    float *to = (float *)ctx->out[0].data + r * y[1] * y[2] * y[3];
+    for (int64_t c = 0, n = 0; made && c < y[1]; c += n) {
+        n = y[1] - c < PLANES ? 1 : PLANES;
+        if (n == PLANES)
+            mean_planes(&rows, &columns, x, y, from + c * x[2] * x[3], to + c * y[2] * y[3], PLANES);
+        else
+            mean_planes(&rows, &columns, x, y, from + c * x[2] * x[3], to + c * y[2] * y[3], 1);
+    }
     void *const parts[] = {rows.tap, rows.end, columns.tap, columns.end};
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         mo_free(ctx->env, parts[i]);

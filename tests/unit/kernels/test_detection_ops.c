@@ -124,7 +124,7 @@ static void drops_boxes_that_overlap(void **state) {
 }
 
 /* --- RoiAlign --- */
-enum { H = 9, W = 11, OUT_H = 3, OUT_W = 4, REGIONS = 6 };
+enum { H = 9, W = 11, OUT_H = 3, OUT_W = 4, REGIONS = 6, CHANNELS = 5 };
 
 static double pixel_at(const double *x, double row, double column) {
     if (row < -1 || row > H || column < -1 || column > W) return 0;
@@ -154,7 +154,7 @@ static void check_regions(unsigned *seed, int round) {
     double box[REGIONS * 4], image[REGIONS];
     char attrs[80];
     struct op_case c;
-    for (int i = 0; i < 2 * 2 * H * W; i++)
+    for (int i = 0; i < 2 * CHANNELS * H * W; i++)
         numbers[i] = draw(seed, 64) - 32;
     for (int i = 0; i < REGIONS; i++) {
         image[i] = draw(seed, 2);
@@ -167,13 +167,13 @@ static void check_regions(unsigned *seed, int round) {
              sampling);
     op_case_open(&c, "RoiAlign", 16);
     op_case_attrs(&c, attrs);
-    op_case_input(&c, type, "2x2x9x11", numbers);
+    op_case_input(&c, type, "2x5x9x11", numbers);
     op_case_input(&c, type, "6x4", box);
     op_case_input(&c, MOIRE_I64, "6", image);
     if (op_case_run(&c, 1)) fail_msg("round %d: %s", round, c.err.message);
-    for (int i = 0; i < REGIONS * 2 * OUT_H * OUT_W; i++) {
-        const int region = i / (2 * OUT_H * OUT_W), channel = i / (OUT_H * OUT_W) % 2;
-        const double *plane = numbers + ((int)image[region] * 2 + channel) * H * W;
+    for (int i = 0; i < REGIONS * CHANNELS * OUT_H * OUT_W; i++) {
+        const int region = i / (CHANNELS * OUT_H * OUT_W), channel = i / (OUT_H * OUT_W) % CHANNELS;
+        const double *plane = numbers + ((int)image[region] * CHANNELS + channel) * H * W;
         const double want = mean_at(plane, box + (size_t)region * 4, i % (OUT_H * OUT_W), sampling);
         if (fabs(op_case_out(&c, 0, i) - want) > 2e-5)
             fail_msg("round %d, number %d: %g, not %g", round, i, op_case_out(&c, 0, i), want);
