@@ -5,15 +5,16 @@
  * A region keeps plans for the shapes that came last, at most MOST_PLANS; the one that has not been used for
  * longest goes.  All have the same packed weights: the first plan packs them, the others are made of a graph
  * whose weights are elided.  Where shapes want a weight packed in a way that is not there yet, the plan is
- * made again with the plain weights, which stay: so often as there are such ways, and no more.  Plans are
- * made under the region's lock.  Activations lie in memory that a run takes and gives back. */
+ * made again with the plain weights, which stay: so often as there are such ways, and no more.  Shapes for
+ * which there can be no plan are remembered, so that it is tried once; out of memory, it is tried again.
+ * Plans are made under the region's lock.  Activations lie in memory that a run takes and gives back. */
 #include <string.h>
 #include "runtime/base/lock.h"
 #include "runtime/base/numbers.h"
 #include "runtime/plan/plan_impl.h"
 #include "variants/packed.h"
 
-enum { MOST_PLANS = 16, MOST_DEPTH = 4, ALIGN = 64, HUGE_PAGE = 2 << 20 };
+enum { MOST_PLANS = 16, MOST_REFUSED = 16, MOST_DEPTH = 4, ALIGN = 64, HUGE_PAGE = 2 << 20 };
 
 struct mo_plan_region {
     struct mo_plan_region *next;
@@ -26,6 +27,8 @@ struct mo_plan_region {
     int64_t clock;
     bool told; /* that there was no plan for some shapes */
     struct mo_region_place place[MOST_PLANS];
+    struct mo_value *refused[MOST_REFUSED]; /* own inputs without contents; NULL: none yet */
+    int next_refused;                       /* the one that goes for a further one */
 };
 
 int mo_plan_add_region(struct mo_plan *plan, const struct mo_plan_options *options,
@@ -53,6 +56,8 @@ void mo_plan_free_regions(struct mo_plan *plan) {
     for (struct mo_plan_region *region = plan->regions; region; region = region->next) {
         for (int i = 0; i < MOST_PLANS; i++)
             mo_plan_destroy(region->place[i].plan);
+        for (int i = 0; i < MOST_REFUSED; i++)
+            mo_free(plan->env, region->refused[i]);
         mo_weights_destroy(region->weights);
         mo_free(plan->env, region->hollow);
     }
@@ -98,6 +103,34 @@ static bool is_plannable(const struct mo_graph *body, const struct mo_value *in)
     return true;
 }
 
+static int own_inputs(const struct mo_plan_region *region) {
+    return region->body->n_inputs - region->body->n_captured;
+}
+
+static bool is_refused(const struct mo_plan_region *region, const struct mo_value *in) {
+    for (int i = 0; i < MOST_REFUSED && region->refused[i]; i++) {
+        const struct mo_value *r = region->refused[i];
+        int same = 0;
+        while (same < own_inputs(region) && in[same].dtype == r[same].dtype &&
+               mo_shape_equal(&in[same].shape, &r[same].shape))
+            same++;
+        if (same == own_inputs(region)) return true;
+    }
+    return false;
+}
+
+/* Where there is no memory for that, it is tried again. */
+static void refuse(struct mo_plan_region *region, const struct mo_value *in) {
+    const size_t n = (size_t)own_inputs(region);
+    struct mo_value *shapes = mo_alloc(region->env, (n + 1) * sizeof *shapes);
+    if (!shapes) return;
+    for (size_t i = 0; i < n; i++)
+        shapes[i] = (struct mo_value){.dtype = in[i].dtype, .shape = in[i].shape};
+    mo_free(region->env, region->refused[region->next_refused]);
+    region->refused[region->next_refused] = shapes;
+    region->next_refused = (region->next_refused + 1) % MOST_REFUSED;
+}
+
 static int build(struct mo_plan_region *region, const struct mo_value *in, const void *elided,
                  struct mo_plan **plan, bool *lacked, moire_error *err) {
     struct mo_graph *graph;
@@ -139,8 +172,10 @@ static struct mo_region_place *plan_for(struct mo_plan_region *region, const str
                                         moire_error *err) {
     for (int i = 0; i < MOST_PLANS; i++)
         if (region->place[i].plan && fits(region->place[i].plan, in)) return &region->place[i];
-    struct mo_region_place *s = free_place(region);
-    struct mo_plan *plan = s ? make(region, in, err) : NULL;
+    struct mo_region_place *s = is_refused(region, in) ? NULL : free_place(region);
+    if (!s) return NULL;
+    struct mo_plan *plan = make(region, in, err);
+    if (!plan && err->code != MOIRE_ENOMEM) refuse(region, in);
     if (!plan) return NULL;
     mo_plan_destroy(s->plan); /* after the new one has the weights */
     *s = (struct mo_region_place){.plan = plan};

@@ -224,6 +224,42 @@ static void a_region_without_a_plan_is_said(void **state) {
     region_pair_end(&p, b);
 }
 
+static int tries; /* of the test below */
+
+static int no_kernels(const struct mo_graph *body, const struct mo_value *in, struct mo_weights *weights,
+                      const void *elided, struct mo_graph **out, moire_error *err) {
+    (void)body, (void)in, (void)weights, (void)elided;
+    *out = NULL;
+    tries++;
+    return mo_fail(err, MOIRE_EUNSUPPORTED, "no kernels for it");
+}
+
+/* Of more shapes than are remembered the last ones are. */
+static void no_plan_is_tried_once(void **state) {
+    struct ob *b = region_products();
+    struct mo_plan *plan = region_plan_of(b, no_kernels), *plain = region_plan_of(b, NULL);
+    struct region_pair p = {plan, plain, region_instance_of(plan), region_instance_of(plain)};
+    (void)state;
+    tries = 0;
+    for (int turn = 0; turn < 3; turn++)
+        for (int rows = 3; rows < 6; rows++) {
+            const struct region_query q = region_query_of(rows, turn);
+            region_pair_same(&p, &q);
+        }
+    assert_int_equal(tries, 3);
+    for (int rows = 6; rows <= ROWS; rows++) {
+        const struct region_query q = region_query_of(rows, 0);
+        region_pair_same(&p, &q);
+    }
+    assert_int_equal(tries, ROWS - 2);
+    for (int rows = ROWS; rows > ROWS - MOST_PLANS; rows--) {
+        const struct region_query q = region_query_of(rows, 1);
+        region_pair_same(&p, &q);
+    }
+    assert_int_equal(tries, ROWS - 2);
+    region_pair_end(&p, b);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_and_what_is_joined_go_into_regions),
@@ -236,6 +272,7 @@ int main(void) {
         cmocka_unit_test(several_ask_at_once),
         cmocka_unit_test(runs_without_memory_leak_nothing),
         cmocka_unit_test(a_region_without_a_plan_is_said),
+        cmocka_unit_test(no_plan_is_tried_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
