@@ -279,9 +279,10 @@ static void add_line(const double *line, double weight, const struct mo_resize_t
 }
 
 /* The output line at `index`: a sum over the product of the taps of all axes but the last. */
-static void interpolate(const struct mo_value *x, const struct mo_resize_taps *taps, const int64_t *index,
-                        int64_t n, double *line, double *sum) {
-    const int last = x->shape.rank - 1;
+static void interpolate(const struct mo_value *x, const struct resize *r, const struct mo_resize_taps *taps,
+                        const int64_t *index, double *line, double *sum) {
+    const int last = r->y.rank - 1;
+    const int64_t n = r->y.d[last];
     int at[MOIRE_MAX_RANK] = {0};
     memset(sum, 0, (size_t)n * sizeof *sum);
     for (bool more = true; more;) {
@@ -320,14 +321,14 @@ static int resize_all(const struct mo_op_ctx *ctx, const struct resize *r,
     const struct mo_value *x = &ctx->in[0], *y = &ctx->out[0];
     const int last = r->y.rank - 1;
     const int64_t all = mo_count(y);
-    if (last < 0) mo_copy_elem(y, 0, x, 0, 1);
-    if (last < 0 || !all) return MOIRE_OK;
+    if (r->y.rank < 1) mo_copy_elem(y, 0, x, 0, 1);
+    if (r->y.rank < 1 || !all) return MOIRE_OK;
     const int64_t n_in = x->shape.d[last], n = r->y.d[last];
     int64_t index[MOIRE_MAX_RANK] = {0};
     double *line = mo_scratch(ctx, n_in + n, sizeof *line);
     if (!line) return MOIRE_ENOMEM;
     for (int64_t i = 0; i < all; i += n) {
-        interpolate(x, taps, index, n, line, line + n_in);
+        interpolate(x, r, taps, index, line, line + n_in);
         store_line(y, r, taps, index, i, line + n_in);
         for (int d = last - 1; d >= 0; d--) {
             if (++index[d] < r->y.d[d]) break;

@@ -139,11 +139,12 @@ static double pixel_at(const double *x, double row, double column) {
 static double mean_at(const double *x, const double *box, int bin, int sampling) {
     const double h = (box[3] - box[1]) / OUT_H, w = (box[2] - box[0]) / OUT_W;
     const int rows = sampling ? sampling : (int)ceil(h), columns = sampling ? sampling : (int)ceil(w);
+    const int oy = bin / OUT_W, ox = bin % OUT_W;
     double sum = 0;
     for (int i = 0; i < rows; i++)
         for (int k = 0; k < columns; k++)
-            sum += pixel_at(x, box[1] - 0.5 + (bin / OUT_W + (i + 0.5) / rows) * h,
-                            box[0] - 0.5 + (bin % OUT_W + (k + 0.5) / columns) * w);
+            sum += pixel_at(x, box[1] - 0.5 + (oy + (i + 0.5) / rows) * h,
+                            box[0] - 0.5 + (ox + (k + 0.5) / columns) * w);
     return sum / (rows * columns);
 }
 

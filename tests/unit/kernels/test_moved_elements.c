@@ -81,7 +81,7 @@ static void open_indexed(struct indexed *x, unsigned *seed, const char *op, moir
     snprintf(attrs, sizeof attrs, "axis=%d", axis - (draw(seed, 2) ? rank : 0));
     op_case_attrs(&x->c, attrs);
     for (int64_t i = 0; i < mo_shape_count(&x->index); i++) {
-        int64_t at[MOIRE_MAX_RANK];
+        int64_t at[MOIRE_MAX_RANK] = {0};
         const int64_t n = x->data.d[axis];
         coordinates(&x->index, i, at);
         /* alike: one index for all that has one coordinate along the axis, as an expanded list has */
@@ -171,7 +171,7 @@ static void expands(void **state) {
         op_case_input(&c, MOIRE_I64, text_of(&rank_1, text), to);
         if (op_case_run(&c, 1)) fail_msg("round %d: %s", round, c.err.message);
         for (int64_t i = 0; i < mo_shape_count(&y); i++) {
-            int64_t at[MOIRE_MAX_RANK];
+            int64_t at[MOIRE_MAX_RANK] = {0};
             coordinates(&y, i, at);
             for (int d = 0; d < x.rank; d++)
                 at[d] = x.d[d] == 1 ? 0 : at[lead + d];
@@ -208,7 +208,7 @@ static void slices(void **state) {
             op_case_input(&c, MOIRE_I64, text_of(&rank_1, text), lists[k]);
         if (op_case_run(&c, 1)) fail_msg("round %d: %s", round, c.err.message);
         for (int64_t i = 0; i < mo_shape_count(&c.out[0].shape); i++) {
-            int64_t at[MOIRE_MAX_RANK];
+            int64_t at[MOIRE_MAX_RANK] = {0};
             coordinates(&c.out[0].shape, i, at);
             for (int d = 0; d < rank; d++)
                 at[d] = (int64_t)start[d] + at[d] * (int64_t)step[d];
@@ -242,7 +242,7 @@ static void transposes(void **state) {
         op_case_input(&c, types[round % 6], text_of(&x, text), numbers);
         if (op_case_run(&c, 1)) fail_msg("round %d: %s", round, c.err.message);
         for (int64_t i = 0; i < mo_shape_count(&x); i++) {
-            int64_t at[MOIRE_MAX_RANK], from[MOIRE_MAX_RANK];
+            int64_t at[MOIRE_MAX_RANK] = {0}, from[MOIRE_MAX_RANK] = {0};
             coordinates(&c.out[0].shape, i, at);
             for (int d = 0; d < rank; d++)
                 from[perm[d]] = at[d];
