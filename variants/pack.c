@@ -151,7 +151,7 @@ static void pack_strassen(const struct right *b, const struct mo_strassen_packin
     for (int64_t k = 0; k < kh; k++)
         for (int64_t n = 0; n < nh; n += 16) {
             int64_t first = n / panel * panel, width = nh - first < panel ? nh - first : panel;
-            sixteen part[MO_STRASSEN_DEPTH * MO_STRASSEN_COLUMNS];
+            sixteen part[MO_STRASSEN_DEPTH * MO_STRASSEN_COLUMNS] = {0};
             for (int64_t i = 0; i < parts * 16; i++)
                 part[i / 16][i % 16] =
                     number_at(b, k + i / 16 / s->columns * kh, n + i % 16 + i / 16 % s->columns * nh);

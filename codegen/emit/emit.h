@@ -82,7 +82,7 @@ struct mo_mac {
     int rows, cols;    /* pixels */
     long px;           /* bytes from a pixel to the next in its row; 0 = run-time variable `px` */
     const char *ahead; /* text: bytes ahead at which weights are prefetched; NULL = not */
-    bool panel; /* weights of a channel lie side by side, those of all blocks at q0 */
+    bool panel;        /* weights of a channel lie side by side, those of all blocks at q0 */
     bool ahead_far; /* they are prefetched to the second cache only: the first has no room until they are used
                      */
     bool fold;      /* pixels are broadcast by the FMA itself; needs isa->folds */
