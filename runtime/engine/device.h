@@ -128,8 +128,9 @@ struct mo_device_config {
 /* A thread that waits for a query which it is about to submit: one core's part of the first block may be its.
  */
 struct mo_device_guest {
-    int cpu;  /* the OS cpu that it is on */
-    int core; /* -1 before; the core whose part it has to do: mo_device_be_guest() */
+    int cpu;          /* the OS cpu that it is on */
+    int core;         /* -1 before; the core whose part it has to do: mo_device_be_guest() */
+    const void *user; /* of the query, filled in: blocks of others are not its */
 };
 
 /* A query for a device. */

@@ -11,6 +11,7 @@ static void submit(struct mo_device *d, int tenant, struct mo_device_query *quer
     mo_event_put(mo_device_locked_ring(d), now, MO_LOG_SUBMIT, 0, tenant, a.arrival, 0, 0);
     if (!a.arrival) a.arrival = now;
     d->guest = query->guest;
+    if (d->guest) d->guest->user = a.user;
     query->code = mo_sched_accept(d->sched, tenant, &a, now, &slot, err);
     d->guest = NULL;
     if (query->code) return;

@@ -75,7 +75,8 @@ static void call_in(struct mo_team_block *block, int core, int seat, bool joined
     mo_claims_seat(&place->member, seat);
     atomic_store_explicit(&place->state, MO_CORE_IN, memory_order_relaxed);
     place->joined = joined;
-    place->guest = guest && guest->core < 0 && mo_team_put_guest(c->team, core, guest->cpu, &job);
+    place->guest = guest && guest->user == block->user && guest->core < 0 &&
+                   mo_team_put_guest(c->team, core, guest->cpu, &job);
     if (place->guest) guest->core = core;
     if (place->guest || !mo_team_put(c->team, core, &job)) return;
     mo_cores_add(&c->wake, core);
