@@ -104,6 +104,14 @@ static int put_latency(struct subject *u, int threads, json_t *row, moire_error 
     return code;
 }
 
+/* The network's own: what layers of run-time shape do depends on them. */
+static int set_inputs(const struct subject *u, struct mo_instance *instance, moire_error *err) {
+    int code = MOIRE_OK;
+    for (int i = 0; !code && u->has_data && i < u->data.n_in; i++)
+        if (u->data.in[i].dtype != MOIRE_NONE) code = mo_instance_set_input(instance, i, &u->data.in[i], err);
+    return code;
+}
+
 /* The floors, and the layer in which most time goes beyond what the roofline allows. */
 static int put_layers(struct subject *u, int threads, const struct mo_ceiling *ceiling, json_t *row,
                       moire_error *err) {
@@ -118,7 +126,8 @@ static int put_layers(struct subject *u, int threads, const struct mo_ceiling *c
     const struct mo_floor floor = mo_profile_floor(layers.plan, ceiling);
     json_object_set_new(row, "floor_ms", json_real(floor.written_ms));
     json_object_set_new(row, "executed_floor_ms", json_real(floor.executed_ms));
-    code = mo_timing_run(u->s->env, layers.plan, layers.instance, &by_layer, &timing, err);
+    code = set_inputs(u, layers.instance, err);
+    if (!code) code = mo_timing_run(u->s->env, layers.plan, layers.instance, &by_layer, &timing, err);
     for (int k = 0; !code && k < layers.plan->n_steps; k++) {
         struct mo_profile_row r;
         mo_profile_judge(layers.plan, k, &timing, ceiling, &r);
