@@ -66,10 +66,10 @@ const char *mo_isa_name(enum mo_isa isa); /* "base", "avx2", "avx512", "neon" */
  * kernels and the store hold the numbers. */
 enum mo_packing {
     MO_PACK_NONE = 0,
-    MO_PACK_CONV16 = 1,   /* [group][OC/16][IC/16][KH][KW][16 ic][16 oc]: direct conv and 1x1 on C16 input */
-    MO_PACK_FIRST16 = 2,  /* [OC/16][IC][KH][KW][16 oc]: conv that reads a plain NCHW input */
-    MO_PACK_DW16 = 3,     /* [C/16][KH][KW][16]: depthwise */
-    MO_PACK_GEMM16 = 4,   /* [N/16][K][16 n]: right operand of MatMul/Gemm */
+    MO_PACK_CONV16 = 1,  /* [group][OC/16][IC/16][KH][KW][16 ic][16 oc]: direct conv and 1x1 on C16 input */
+    MO_PACK_FIRST16 = 2, /* [OC/16][IC][KH][KW][16 oc]: conv that reads a plain NCHW input */
+    MO_PACK_DW16 = 3,    /* [C/16][KH][KW][16]: depthwise */
+    MO_PACK_GEMM16 = 4,  /* [N/16][K][16 n]: right operand of MatMul/Gemm */
     /* of 1x1 filters and right operands, see strassen_terms.h: [N/2/16/B][7][K/2][B * 16 n], B = 1, 2 or 4 */
     MO_PACK_STRASSEN = 7,
     MO_PACK_DOT16 =
