@@ -90,13 +90,13 @@ static bool are_back(uint32_t back, uint32_t jobs) {
 
 static void await_back(struct worker *w, uint32_t jobs) {
     const struct mo_sys *sys = w->team->env->sys;
-    uint32_t back = atomic_load(&w->back);
-    while (!are_back(back, jobs)) {
-        uint32_t odd = back | 1;
-        if (back == odd || atomic_compare_exchange_strong(&w->back, &back, odd))
-            sys->futex_wait(sys->self, &w->back, odd, 0);
-        back = atomic_load(&w->back);
+    if (are_back(atomic_load(&w->back), jobs)) return;
+    for (;;) {
+        const uint32_t odd = atomic_fetch_or(&w->back, 1) | 1;
+        if (are_back(odd, jobs)) break;
+        sys->futex_wait(sys->self, &w->back, odd, 0);
     }
+    atomic_fetch_and(&w->back, ~UINT32_C(1)); /* else every later job would end with a call to wake nobody */
 }
 
 /* The team may be gone when this returns, if somebody waited for it. */

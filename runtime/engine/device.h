@@ -93,9 +93,7 @@ struct mo_device_calls {
     void (*released)(void *self, int tenant, void *user);
     /* The lock is held: lets it go by mo_device_unlock() and then does what was put off under it. */
     void (*leave)(void *self);
-    /* No lock is held.  Does the part of a core that `start` left to the device's guest.  NULL: it leaves
-     * none.
-     */
+    /* No lock is held.  Does the part of a core that `start` left to a guest.  NULL: it leaves none. */
     void (*be_guest)(void *self, int core);
 
     /* No lock is held.  Loads what a tenant needs and opens it by mo_device_admit().  NULL: nothing to load.
@@ -125,8 +123,7 @@ struct mo_device_config {
     void *clock_self;
 };
 
-/* A thread that waits for a query which it is about to submit: one core's part of the first block may be its.
- */
+/* A thread that will wait for the query which it submits, and may do one core's part of its first block. */
 struct mo_device_guest {
     int cpu;          /* the OS cpu that it is on */
     int core;         /* -1 before; the core whose part it has to do: mo_device_be_guest() */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * select.c - operators that choose: TopK, NonZero, Unique, NonMaxSuppression.  Most have outputs whose shape
- * depends on the data. */
+ * select.c - operators that choose: TopK, NonZero, Unique.  Most have outputs whose shape depends on the
+ * data. */
 #include <math.h>
 #include <string.h>
 #include "runtime/ops/kept.h"

@@ -56,7 +56,7 @@ static void pack_values(const float *v, const struct mo_attention_view *w, float
 /* rows x n = a (k-major tile) x panels of b, into c with row stride ldc; whole panels are written. */
 static void product(const float *a, const float *b, int64_t k, int64_t n, int rows, float *c, int64_t ldc) {
     static const float zero[SLIM_PANELS * 16];
-    int64_t panels = mo_round16(n) / 16;
+    int64_t panels = mo_round_up(n, 16) / 16;
     int wide;
     for (int64_t at = 0; at < panels; at += wide) {
         wide = tile_width(rows, panels - at);
@@ -76,8 +76,8 @@ static void product(const float *a, const float *b, int64_t k, int64_t n, int ro
 static void run_rows(const struct mo_attention_params *p, const struct room *r, const float *q,
                      const char *mask, float *y, int64_t count) {
     const struct mo_attention_view *w = &p->view;
-    int64_t blocks = (count + TILE_ROWS - 1) / TILE_ROWS, top, wide = mo_round16(w->keys),
-            out = mo_round16(w->width), mask_bytes = mask_row_bytes(p);
+    int64_t blocks = (count + TILE_ROWS - 1) / TILE_ROWS, top, wide = mo_round_up(w->keys, 16),
+            out = mo_round_up(w->width, 16), mask_bytes = mask_row_bytes(p);
     for (int64_t i = 0; i < blocks; i++) {
         float part[TILE_ROWS];
         int rows = tile_block(count, blocks, i, &top);

@@ -148,19 +148,6 @@ static void mask_lanes(const struct mo_attention_params *p, const char *mask, in
                   width);
 }
 
-/* e^x of x <= 0: stops at 2^-125. */
-static inline __attribute__((always_inline)) vec_value lane_exp(vec_value x) {
-    const vec_value magic = vec_of(12582912.0f);
-    x = vec_larger(vec_of(-86.64f), x); /* the second operand is what a NaN leaves */
-    const vec_value t = x * 1.44269504088896341f, shifted = t + magic, r = t - (shifted - magic);
-    vec_value p = vec_mac(vec_of(9.675541334e-3f), vec_of(1.327647198e-3f), r); /* 2^r within 8e-8 */
-    p = vec_mac(vec_of(5.550713274e-2f), p, r);
-    p = vec_mac(vec_of(2.402211972e-1f), p, r);
-    p = vec_mac(vec_of(6.931469671e-1f), p, r);
-    p = vec_mac(vec_of(1.000000072f), p, r);
-    return (vec_value)((ivec)p + ((ivec)shifted << 23));
-}
-
 /* What a score is compared with: where all are -inf, 0. */
 static inline vec_value lane_base(vec_value top) {
     const ivec none = top == vec_of(-INFINITY);
@@ -184,7 +171,7 @@ static inline __attribute__((always_inline)) void lane_soften(float *s, int64_t 
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; v++) {
         base[v] = lane_base(top[v]);
-        kept[v] = lane_exp(state->top[v] - base[v]);
+        kept[v] = vec_exp_negative(state->top[v] - base[v]);
         total[v] = state->total[v] * kept[v];
         state->top[v] = top[v];
     }
@@ -192,7 +179,7 @@ static inline __attribute__((always_inline)) void lane_soften(float *s, int64_t 
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; v++) {
             vec *at = (vec *)(s + (i * vectors + v) * LANES);
-            const vec_value e = lane_exp(*at - base[v]);
+            const vec_value e = vec_exp_negative(*at - base[v]);
             total[v] += e;
             *at = e;
         }

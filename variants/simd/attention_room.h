@@ -2,6 +2,7 @@
  * attention_room.h - the scratch of attention in fp32: what its binder and its kernel agree on. */
 #ifndef MO_SIMD_ATTENTION_ROOM_H
 #define MO_SIMD_ATTENTION_ROOM_H
+#include "runtime/base/numbers.h"
 #include "variants/simd/params.h"
 
 /* Vectors of queries that attention_lanes.h takes together; lanes of the widest set; rows of the tallest tile
@@ -10,14 +11,10 @@ enum { MO_LANE_VECTORS = 3, MO_LANES_MOST = 16, MO_TILE_MOST = 14, MO_TILE_SLACK
 /* Keys whose scores, of 48 queries, stay in a first cache. */
 enum { MO_KEY_BLOCK = 256 };
 
-static inline int64_t mo_round16(int64_t n) {
-    return (n + 15) / 16 * 16;
-}
-
 /* Keys of a block: of equal ones, whole panels. */
 static inline int64_t mo_attention_block_of(int64_t keys) {
-    const int64_t blocks = (keys + MO_KEY_BLOCK - 1) / MO_KEY_BLOCK;
-    return blocks ? mo_round16((keys + blocks - 1) / blocks) : 16;
+    const int64_t blocks = mo_ceil_div(keys, MO_KEY_BLOCK);
+    return blocks ? mo_round_up(mo_ceil_div(keys, blocks), 16) : 16;
 }
 
 /* Floats from scratch on. */
@@ -29,11 +26,11 @@ struct mo_attention_places {
 };
 
 static inline struct mo_attention_places mo_attention_places_of(const struct mo_attention_view *w) {
-    const int64_t lanes = MO_LANE_VECTORS * MO_LANES_MOST, keys = mo_round16(w->keys),
-                  width = mo_round16(w->width), longest = w->depth > w->keys ? w->depth : w->keys;
+    const int64_t lanes = MO_LANE_VECTORS * MO_LANES_MOST, keys = mo_round_up(w->keys, 16),
+                  width = mo_round_up(w->width, 16), longest = w->depth > w->keys ? w->depth : w->keys;
     struct mo_attention_places p = {.values = keys * w->depth};
     p.tile = p.query = p.values + width * w->keys;
-    p.rows = p.tile + mo_round16(MO_TILE_MOST * longest) + MO_TILE_SLACK;
+    p.rows = p.tile + mo_round_up(MO_TILE_MOST * longest, 16) + MO_TILE_SLACK;
     p.result = p.rows + MO_TILE_MOST * keys;
     p.columns = p.query + lanes * w->depth;
     p.sum = p.columns + lanes * mo_attention_block_of(w->keys);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "runtime/gpu/lower/lower.h"
-#include "runtime/ops/resize.h"
+#include "runtime/ops/image/resize.h"
 
 void mo_lower_tile(struct mo_lower *l) {
     char name[MO_VIEW_RANK][40];

@@ -172,17 +172,20 @@ static void rows_match(void **state) {
 static void sliced_rows_match(void **state) {
     (void)state;
     if (!emit_case_have(&env, "gcc")) skip();
-    static const int knob[MO_ISA_COUNT][MO_STRASSEN_KNOBS] = {
-        {1, 2, 1, 2, 0}, {2, 1, 2, 1, 1}, {2, 2, 3, 2, 1}};
+    static const int knob[MO_STRASSEN_SCHEMES][MO_ISA_COUNT][MO_STRASSEN_KNOBS] = {
+        {{1, 2, 1, 2, 0}, {2, 1, 2, 1, 1}, {2, 2, 3, 2, 1}},
+        {{1, 2, 1, 2, 0, 0, 1}, {2, 1, 2, 1, 1, 0, 1}, {4, 2, 3, 1, 1, 0, 1}}};
     static const struct gemm_shape table[] = {{19, 144, 80, MO_ACT_RELU, 1, 2, 24, 16},
-                                              {37, 128, 64, MO_ACT_GELU, 0, 0, 5, 9}};
-    for (int i = 0; i < 2; i++)
+                                              {37, 128, 64, MO_ACT_GELU, 0, 0, 5, 9},
+                                              {19, 272, 272, MO_ACT_RELU, 1, 2, 24, 16},
+                                              {37, 256, 320, MO_ACT_GELU, 0, 0, 5, 9}};
+    for (int i = 0; i < 4; i++)
         for (int isa = mo_isa_next(-1); isa < MO_ISA_COUNT; isa = mo_isa_next(isa)) {
             struct gemm_case c;
             struct mo_problem p;
             gemm_case_open(&c, &table[i]);
             assert_true(mo_problem_from_node(c.graph, c.node, isa, &p));
-            const struct mo_variant *v = build(&p, knob[isa], "gcc");
+            const struct mo_variant *v = build(&p, knob[i / 2][isa], "gcc");
             assert_int_equal(mo_pack_weights(v->packing, c.graph, c.node, c.graph->region, &c.args.weights,
                                              &c.args.bias, NULL),
                              MOIRE_OK);

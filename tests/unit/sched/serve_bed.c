@@ -3,10 +3,12 @@
 #define _GNU_SOURCE
 #include "tests/unit/sched/serve_bed.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include "models/zoo.h"
+#include "tests/unit/codegen/onnx_build.h"
 
 static char folder[] = "/tmp/moire-serve-XXXXXX";
 static char model[512];
@@ -59,6 +61,16 @@ moire_tenant *serve_load(moire_runtime *runtime, const char *name, int64_t qos_n
     moire_tenant *tenant = NULL;
     assert_int_equal(moire_load(runtime, model, &c, &tenant, NULL), MOIRE_OK);
     return tenant;
+}
+
+void serve_save(struct ob *built, const char *name, char *path, size_t n) {
+    size_t bytes;
+    const uint8_t *data = ob_pack(built, &bytes);
+    snprintf(path, n, "%s/%s", serve_folder(), name);
+    FILE *f = fopen(path, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, bytes, f), bytes);
+    assert_int_equal(fclose(f), 0);
 }
 
 moire_tensor serve_input(float pixels[SERVE_SIDE * SERVE_SIDE]) {

@@ -18,6 +18,9 @@ enum { SERVE_SIDE = 32 };
 int serve_setup(void **state);
 int serve_teardown(void **state);
 const char *serve_folder(void);
+struct ob;
+/* Writes a model of onnx_build.h into that folder; the caller unlinks it. */
+void serve_save(struct ob *built, const char *name, char *path, size_t n);
 const char *serve_model(void);
 
 struct serve_bed {

@@ -31,7 +31,6 @@ static moire_tensor row(float *x) {
 /* y = x + x: small enough for a caller of any build. */
 static void load(struct callers *c) {
     char path[600];
-    size_t bytes;
     moire_tenant_config config;
     moire_tenant_config_init(&config);
     config.queue = 64;
@@ -39,12 +38,7 @@ static void load(struct callers *c) {
     ob_input(b, "x", MOIRE_F32, "1,64");
     ob_node(b, "Add", "x x", "y");
     ob_output(b, "y");
-    const uint8_t *data = ob_pack(b, &bytes);
-    snprintf(path, sizeof path, "%s/twice.onnx", serve_folder());
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, bytes, f), bytes);
-    assert_int_equal(fclose(f), 0);
+    serve_save(b, "twice.onnx", path, sizeof path);
     assert_int_equal(moire_load(c->runtime, path, &config, &c->tenant, NULL), MOIRE_OK);
     unlink(path);
     ob_destroy(b);

@@ -106,16 +106,6 @@ struct loops {
     struct serve_back back;
 };
 
-static void save(struct ob *b, char *path, size_t n) {
-    size_t bytes;
-    const uint8_t *data = ob_pack(b, &bytes);
-    snprintf(path, n, "%s/loop.onnx", serve_folder());
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, bytes, f), bytes);
-    assert_int_equal(fclose(f), 0);
-}
-
 static void start(struct loops *l) {
     struct control c;
     char path[600];
@@ -125,7 +115,7 @@ static void start(struct loops *l) {
     config.n_limits = 1;
     moire_tenant_config_init(&tenant);
     *l = (struct loops){.runtime = serve_start(&config)};
-    save(looping(&c, true), path, sizeof path);
+    serve_save(looping(&c, true), "loop.onnx", path, sizeof path);
     assert_int_equal(moire_load(l->runtime, path, &tenant, &l->tenant, NULL), MOIRE_OK);
     unlink(path);
     control_end(&c);

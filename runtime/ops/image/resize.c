@@ -3,7 +3,7 @@
  *
  * Interpolation is separable, so each axis is described by a short list of (source, weight) taps for every
  * output coordinate; an output element is the product form over the axes that change. */
-#include "runtime/ops/resize.h"
+#include "runtime/ops/image/resize.h"
 
 #include <math.h>
 #include <string.h>
