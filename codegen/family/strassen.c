@@ -7,14 +7,14 @@
 #include "runtime/base/numbers.h"
 
 enum { L1_BYTES = 32 << 10, L2_BYTES = 768 << 10, MAX_SCRATCH = 64 << 20 };
-enum { WHOLE_V = 8 << 20 }; /* most of V where an image is one chunk: L3 gives it back in time */
 enum {
     LEAST_CHANNELS = 128,
     LEAST_OUTPUTS = 64,
     LEAST_PIXELS = 16,
     LEAST_SUM = 4,
     PART_UNITS = 16,
-    MAX_TILES = 12
+    MAX_TILES = 12,
+    MOST_LARGE = 8 /* chunks */
 };
 static const double l2_rate = 40, l3_rate = 14, ghz = 4.2; /* bytes a cycle; as in walk_cost.c */
 
@@ -230,7 +230,7 @@ static bool fit_parts(const struct mo_problem *p, int64_t bytes, struct mo_point
 }
 
 static void predict(const struct mo_strassen *s, struct mo_point *point) {
-    point->cost_ns = mo_strassen_cost(s) * (imbalance(s, 2) + imbalance(s, 4)) / 2;
+    point->cost_ns = mo_strassen_cost(s) * (1 + imbalance(s, 2)) / 2;
     point->part_ns = mo_strassen_part(s, s->p->cores);
     point->units = s->p->n * s->chunks * s->groups;
     point->packing = s->packing;
@@ -255,15 +255,24 @@ static int add_wide(const struct mo_problem *p, struct mo_point point, struct mo
     return n;
 }
 
-/* The image as one chunk, so that weights are read once: V may leave the private cache. */
-static int add_whole(const struct mo_problem *p, struct mo_point point, struct mo_point *out, int n,
+/* Few chunks, so that weights are read few times: V leaves the private cache, and L3 gives it back in time.
+ */
+static int add_large(const struct mo_problem *p, struct mo_point point, struct mo_point *out, int n,
                      int cap) {
     struct mo_strassen s;
     if (!mo_strassen_describe(p, &point, &s)) return n;
-    point.knob[MO_STRASSEN_KNOB_TILES] = (int)mo_ceil_div(s.pairs, s.cut);
-    if (!mo_strassen_describe(p, &point, &s) || s.scheme->products * s.v_plane > WHOLE_V) return n;
-    predict(&s, &point);
-    return insert(out, n, cap, &point);
+    const int64_t tiles = mo_ceil_div(s.pairs, s.cut);
+    for (int64_t chunks = 1, before = 0; chunks <= MOST_LARGE && chunks <= tiles; chunks++) {
+        point.knob[MO_STRASSEN_KNOB_TILES] = (int)mo_ceil_div(tiles, chunks);
+        if (!mo_strassen_describe(p, &point, &s)) continue;
+        const int64_t v = s.scheme->products * s.v_plane;
+        if (s.chunks == before || v > MO_STRASSEN_V_SHARED || (chunks > 1 && v <= MO_STRASSEN_V_BYTES))
+            continue;
+        before = s.chunks;
+        predict(&s, &point);
+        n = insert(out, n, cap, &point);
+    }
+    return n;
 }
 
 /* Chunks of several sizes; V in half of the private cache, where that takes parts also in most of it. */
@@ -296,7 +305,7 @@ static int points(const struct mo_problem *p, struct mo_point *out, int cap) {
             start[starts++] = (struct mo_point){.knob = {blocks, 1, 1, 1, 1, 0, scheme}};
     for (int i = 0; i < starts; i++) {
         n = add_chunks(p, start[i], out, n, cap);
-        n = add_whole(p, start[i], out, n, cap);
+        n = add_large(p, start[i], out, n, cap);
     }
     for (int i = 0; i < starts; i++)
         n = add_wide(p, start[i], out, n, cap);

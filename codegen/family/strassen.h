@@ -36,8 +36,8 @@ enum {
     MO_STRASSEN_KNOBS
 };
 
-/* Of V where an image has several chunks: a private cache, but for what streams by. */
-enum { MO_STRASSEN_V_BYTES = 896 << 10 };
+/* Most of V: a private cache, but for what streams by; where channels are in one part also a shared one. */
+enum { MO_STRASSEN_V_BYTES = 896 << 10, MO_STRASSEN_V_SHARED = 8 << 20 };
 
 struct mo_strassen {
     const struct mo_problem *p;
