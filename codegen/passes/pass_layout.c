@@ -2,9 +2,10 @@
  * pass_layout.c - layout propagation: from the first conv to the last, activations stay in MO_C16.
  *
  * One walk in topological order.  A layer runs blocked when a family can and it pays: a conv always, anything
- * else when an input is blocked already.  Inputs in the other layout are converted by a moire.Reorder, one a
- * tensor at most.  Graph inputs, graph outputs and constants are plain; a layer whose blocked result is a
- * graph output writes a new tensor, and a Reorder writes the output. */
+ * else when an input is blocked already, and a Transpose to channels first when its readers run so.  Inputs
+ * in the other layout are converted by a moire.Reorder, one a tensor at most.  Graph inputs, graph outputs
+ * and constants are plain; a layer whose blocked result is a graph output writes a new tensor, and a Reorder
+ * writes the output. */
 #include <string.h>
 #include "codegen/passes/passes.h"
 #include "runtime/ops/op.h"
@@ -87,10 +88,28 @@ static bool is_image(const struct mo_graph *g, const struct mo_node *node) {
     return mo_is_moire(node, "Fused") && next && mo_is_moire(next, "QConv");
 }
 
+/* Whether a tensor that a Transpose could as well write in blocks is read in blocks by all, and by one that
+ * would not take it plain. */
+static bool read_in_blocks(const struct mo_graph *g, int id) {
+    bool wanted = false;
+    if (g->tensors[id]->is_output) return false;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const struct mo_node *node = g->nodes[i];
+        bool reads = false;
+        for (int k = 0; k < node->n_in && !node->dead; k++)
+            reads = reads || node->in[k] == id;
+        if (!reads) continue;
+        if (!is_conv(node) && !(mo_layouts_of(g, node) & MO_CAN_C16 && outputs_block(g, node))) return false;
+        wanted = wanted || is_conv(node) || blocked_input(g, node);
+    }
+    return wanted;
+}
+
 static struct choice choose(const struct mo_graph *g, const struct mo_node *node) {
     unsigned can = mo_layouts_of(g, node) | (concats_blocks(g, node) ? MO_CAN_C16 : 0);
     bool blocked = blocked_input(g, node), room = outputs_block(g, node);
-    if (room && !blocked && can & MO_CAN_ENTER && (is_conv(node) || is_image(g, node)))
+    if (room && !blocked && can & MO_CAN_ENTER &&
+        (is_conv(node) || is_image(g, node) || (mo_is(node, "Transpose") && read_in_blocks(g, node->out[0]))))
         return (struct choice){MO_PLAIN, MO_C16};
     if (room && can & MO_CAN_C16 && (blocked || is_conv(node))) return (struct choice){MO_C16, MO_C16};
     if (blocked && can & MO_CAN_LEAVE) return (struct choice){MO_C16, MO_PLAIN};

@@ -3,9 +3,10 @@
  * and views whose bytes could not be shared.  All but the first become boxes of strided copies. */
 #include <string.h>
 #include "variants/generic/bind.h"
+#include "variants/generic/move_boxes.h"
 #include "variants/part.h"
 
-enum { BYTES_PER_UNIT = 32768, PIXELS_PER_UNIT = 256, MAX_BOXES = 2 * MOIRE_MAX_RANK + MO_KERNEL_IN };
+enum { BYTES_PER_UNIT = 32768, PIXELS_PER_UNIT = 256 };
 
 static unsigned reorder_layouts(const struct mo_graph *g, const struct mo_node *node) {
     const struct mo_tensor *x = mo_node_in(g, node, 0), *y = mo_node_out(g, node, 0);
@@ -32,40 +33,14 @@ const struct mo_family mo_family_reorder = {"reorder", reorder_layouts, reorder_
 
 /* --- boxes ------------------------------------------------------------------------------------------- */
 
-struct boxes {
-    const struct mo_graph *g;
-    const struct mo_node *node;
-    int n;
-    struct mo_box box[MAX_BOXES];
-};
-
-/* Byte strides of a plain tensor; images of a slice lie its parent's stride apart. */
-static void strides_of(const struct mo_graph *g, const struct mo_tensor *t, int64_t *stride) {
-    int64_t step = (int64_t)mo_dtype_bytes(t->dtype);
-    for (int i = t->shape.rank - 1; i >= 0; i--) {
-        stride[i] = step;
-        step *= t->shape.d[i];
-    }
-    if (t->shape.rank > 0 && !mo_dense(g, t)) stride[0] = mo_alias_stride(g, t->id);
-}
-
-static struct mo_box *add_box(struct boxes *b, int in, int out, const struct mo_tensor *shape_of) {
-    struct mo_box *box = b->n < MAX_BOXES ? &b->box[b->n++] : NULL;
-    if (!box) return NULL;
-    *box = (struct mo_box){.in = in, .out = out, .rank = shape_of->shape.rank};
-    for (int i = 0; i < box->rank; i++)
-        box->dims[i] = shape_of->shape.d[i];
-    return box;
-}
-
-static bool transpose(struct boxes *b) {
+static bool transpose(struct mo_boxes *b) {
     const struct mo_tensor *x = mo_node_in(b->g, b->node, 0), *y = mo_node_out(b->g, b->node, 0);
     int64_t perm[MOIRE_MAX_RANK], stride[MOIRE_MAX_RANK];
     int rank = x->shape.rank, n = mo_attr_ints(b->node, "perm", perm, MOIRE_MAX_RANK);
     if (n >= 0 && n != rank) return false;
-    struct mo_box *box = add_box(b, 0, 0, y);
-    strides_of(b->g, x, stride);
-    strides_of(b->g, y, box->out_stride);
+    struct mo_box *box = mo_boxes_add(b, 0, 0, y);
+    mo_boxes_strides(b->g, x, stride);
+    mo_boxes_strides(b->g, y, box->out_stride);
     for (int i = 0; i < rank; i++) {
         int64_t from = n >= 0 ? perm[i] : rank - 1 - i;
         if (from < 0 || from >= rank || x->shape.d[from] != y->shape.d[i]) return false;
@@ -74,53 +49,21 @@ static bool transpose(struct boxes *b) {
     return true;
 }
 
-/* Channels become the last dimension, the others keep their order. */
-static bool channels_last(const struct mo_graph *g, const struct mo_node *node) {
-    const struct mo_tensor *x = mo_node_in(g, node, 0);
-    int64_t perm[MOIRE_MAX_RANK];
-    int rank = x->shape.rank;
-    if (rank < 3 || !mo_f32(x) || mo_attr_ints(node, "perm", perm, MOIRE_MAX_RANK) != rank) return false;
-    for (int i = 1; i < rank - 1; i++)
-        if (perm[i] != i + 1) return false;
-    return perm[0] == 0 && perm[rank - 1] == 1;
-}
-
-/* [N][C/16][pixels][16] to [N][pixels][C]: the whole blocks, then the channels of the last one. */
-static bool leave_blocks(struct boxes *b) {
-    const struct mo_tensor *x = mo_node_in(b->g, b->node, 0), *y = mo_node_out(b->g, b->node, 0);
-    int64_t channels = x->shape.d[1], area = mo_span(x, 2, x->shape.rank), images[MOIRE_MAX_RANK];
-    strides_of(b->g, y, images);
-    for (int part = 0; part < 2; part++) {
-        int64_t first = part ? channels / 16 : 0, blocks = part ? 1 : channels / 16;
-        int64_t lanes = part ? channels % 16 : 16;
-        if (!blocks || !lanes) continue;
-        struct mo_box *box = add_box(b, 0, 0, y);
-        if (!box) return false;
-        *box = (struct mo_box){.rank = 4,
-                               .dims = {x->shape.d[0], area, blocks, lanes},
-                               .in_stride = {mo_alias_stride(b->g, x->id), 64, area * 64, 4},
-                               .out_stride = {images[0], channels * 4, 64, 4},
-                               .in_at = first * area * 64,
-                               .out_at = first * 64};
-    }
-    return b->n > 0;
-}
-
-static bool concat(struct boxes *b) {
+static bool concat(struct mo_boxes *b) {
     const struct mo_tensor *y = mo_node_out(b->g, b->node, 0);
     int axis = mo_axis_of(mo_attr_int(b->node, "axis", 0), y->shape.rank);
     int64_t stride[MOIRE_MAX_RANK], at = 0;
     if (axis < 0) return false;
-    strides_of(b->g, y, stride);
+    mo_boxes_strides(b->g, y, stride);
     for (int i = 0; i < b->node->n_in; i++) {
         const struct mo_tensor *x = mo_node_in(b->g, b->node, i);
         if (!x || x->layout != MO_PLAIN || x->shape.rank != y->shape.rank || x->dtype != y->dtype)
             return false;
         bool placed = axis > 0 && x->alias >= 0 && mo_alias_lies_at(b->g, x->id, y->id, at);
         if (!placed && mo_shape_count(&x->shape) > 0) {
-            struct mo_box *box = add_box(b, i, 0, x);
+            struct mo_box *box = mo_boxes_add(b, i, 0, x);
             if (!box) return false;
-            strides_of(b->g, x, box->in_stride);
+            mo_boxes_strides(b->g, x, box->in_stride);
             memcpy(box->out_stride, stride, sizeof stride);
             box->out_at = at;
         }
@@ -129,7 +72,7 @@ static bool concat(struct boxes *b) {
     return true;
 }
 
-static bool split(struct boxes *b) {
+static bool split(struct mo_boxes *b) {
     const struct mo_tensor *x = mo_node_in(b->g, b->node, 0);
     int axis = mo_axis_of(mo_attr_int(b->node, "axis", 0), x->shape.rank);
     int64_t at = 0;
@@ -138,17 +81,17 @@ static bool split(struct boxes *b) {
         const struct mo_tensor *y = mo_node_out(b->g, b->node, i);
         if (!y || y->layout != MO_PLAIN) return false;
         if (!mo_shape_count(&y->shape)) continue; /* a part may be empty */
-        struct mo_box *box = add_box(b, 0, i, y);
+        struct mo_box *box = mo_boxes_add(b, 0, i, y);
         if (!box) return false;
-        strides_of(b->g, x, box->in_stride);
-        strides_of(b->g, y, box->out_stride);
+        mo_boxes_strides(b->g, x, box->in_stride);
+        mo_boxes_strides(b->g, y, box->out_stride);
         box->in_at = at;
         at += y->shape.d[axis] * box->in_stride[axis];
     }
     return true;
 }
 
-static bool slice(struct boxes *b) {
+static bool slice(struct mo_boxes *b) {
     const struct mo_tensor *x = mo_node_in(b->g, b->node, 0), *y = mo_node_out(b->g, b->node, 0);
     int64_t start[MOIRE_MAX_RANK], stop[MOIRE_MAX_RANK], axes[MOIRE_MAX_RANK], step[MOIRE_MAX_RANK];
     int n = mo_ints_of(b->g, b->node, "starts", 1, start, MOIRE_MAX_RANK);
@@ -158,9 +101,9 @@ static bool slice(struct boxes *b) {
     if ((n_axes >= 0 && n_axes != n) || (n_steps >= 0 && n_steps != n)) return false;
     if ((n_axes < 0 && mo_node_in(b->g, b->node, 3)) || (n_steps < 0 && mo_node_in(b->g, b->node, 4)))
         return false;
-    struct mo_box *box = add_box(b, 0, 0, y);
-    strides_of(b->g, x, box->in_stride);
-    strides_of(b->g, y, box->out_stride);
+    struct mo_box *box = mo_boxes_add(b, 0, 0, y);
+    mo_boxes_strides(b->g, x, box->in_stride);
+    mo_boxes_strides(b->g, y, box->out_stride);
     for (int i = 0; i < n; i++) {
         int axis = mo_axis_of(n_axes < 0 ? i : axes[i], x->shape.rank);
         int64_t by = n_steps < 0 ? 1 : step[i], from = start[i];
@@ -176,30 +119,30 @@ static bool slice(struct boxes *b) {
     return true;
 }
 
-static bool expand(struct boxes *b) {
+static bool expand(struct mo_boxes *b) {
     const struct mo_tensor *x = mo_node_in(b->g, b->node, 0), *y = mo_node_out(b->g, b->node, 0);
     int lead = y->shape.rank - x->shape.rank;
     int64_t stride[MOIRE_MAX_RANK];
     if (lead < 0) return false;
-    struct mo_box *box = add_box(b, 0, 0, y);
-    strides_of(b->g, x, stride);
-    strides_of(b->g, y, box->out_stride);
+    struct mo_box *box = mo_boxes_add(b, 0, 0, y);
+    mo_boxes_strides(b->g, x, stride);
+    mo_boxes_strides(b->g, y, box->out_stride);
     for (int i = lead; i < y->shape.rank; i++)
         box->in_stride[i] = x->shape.d[i - lead] == 1 ? 0 : stride[i - lead];
     return true;
 }
 
 /* Constant padding: the input's box, and for every dimension a box before and one after it. */
-static bool pad(struct boxes *b) {
+static bool pad(struct mo_boxes *b) {
     const struct mo_tensor *x = mo_node_in(b->g, b->node, 0), *y = mo_node_out(b->g, b->node, 0);
     int64_t pads[2 * MOIRE_MAX_RANK], stride[MOIRE_MAX_RANK];
     int rank = x->shape.rank;
     if (strcmp(mo_attr_string(b->node, "mode", "constant"), "constant") || mo_node_in(b->g, b->node, 3))
         return false;
     if (mo_ints_of(b->g, b->node, "pads", 1, pads, 2 * MOIRE_MAX_RANK) != 2 * rank) return false;
-    strides_of(b->g, y, stride);
-    struct mo_box *box = add_box(b, 0, 0, x);
-    strides_of(b->g, x, box->in_stride);
+    mo_boxes_strides(b->g, y, stride);
+    struct mo_box *box = mo_boxes_add(b, 0, 0, x);
+    mo_boxes_strides(b->g, x, box->in_stride);
     memcpy(box->out_stride, stride, sizeof stride);
     for (int i = 0; i < rank; i++) {
         if (pads[i] < 0 || pads[rank + i] < 0) return false;
@@ -208,7 +151,7 @@ static bool pad(struct boxes *b) {
     for (int i = 0; i < 2 * rank; i++) {
         int axis = i % rank;
         if (!pads[i]) continue;
-        struct mo_box *edge = add_box(b, -1, 0, y);
+        struct mo_box *edge = mo_boxes_add(b, -1, 0, y);
         memcpy(edge->out_stride, stride, sizeof stride);
         for (int j = 0; j < axis; j++) { /* corners belong to the first dimension that pads them */
             edge->dims[j] = x->shape.d[j];
@@ -221,18 +164,18 @@ static bool pad(struct boxes *b) {
 }
 
 /* Reshape and its kin, when the output has storage of its own. */
-static bool reshape(struct boxes *b) {
+static bool reshape(struct mo_boxes *b) {
     const struct mo_tensor *x = mo_node_in(b->g, b->node, 0), *y = mo_node_out(b->g, b->node, 0);
     if (!mo_dense(b->g, x) || !mo_dense(b->g, y) || mo_tensor_bytes(x) != mo_tensor_bytes(y)) return false;
-    struct mo_box *box = add_box(b, 0, 0, y);
-    strides_of(b->g, y, box->out_stride);
-    strides_of(b->g, y, box->in_stride);
+    struct mo_box *box = mo_boxes_add(b, 0, 0, y);
+    mo_boxes_strides(b->g, y, box->out_stride);
+    mo_boxes_strides(b->g, y, box->in_stride);
     return true;
 }
 
 static const struct {
     const char *op_type;
-    bool (*make)(struct boxes *b);
+    bool (*make)(struct mo_boxes *b);
 } makers[] = {
     {"Transpose", transpose}, {"Concat", concat},     {"Split", split},     {"Slice", slice},
     {"Expand", expand},       {"Pad", pad},           {"Reshape", reshape}, {"Flatten", reshape},
@@ -243,8 +186,8 @@ static bool sized(const struct mo_tensor *t) {
     return t && !t->dynamic && mo_shape_count(&t->shape) > 0 && mo_dtype_bytes(t->dtype) > 0;
 }
 
-static bool make_boxes(const struct mo_graph *g, const struct mo_node *node, struct boxes *b) {
-    *b = (struct boxes){.g = g, .node = node};
+static bool make_boxes(const struct mo_graph *g, const struct mo_node *node, struct mo_boxes *b) {
+    *b = (struct mo_boxes){.g = g, .node = node};
     if (node->fuse.act != MO_ACT_NONE || node->fuse.residual >= 0 || node->n_in > MO_KERNEL_IN) return false;
     if (!sized(mo_node_in(g, node, 0)) || !sized(mo_node_out(g, node, 0)) || node->n_out > MO_KERNEL_OUT)
         return false;
@@ -297,11 +240,13 @@ static void finish_box(struct mo_box *box, int64_t element) {
     int64_t line = box->dims[box->rank - 1] * element;
     box->group = line < BYTES_PER_UNIT ? BYTES_PER_UNIT / line : 1;
     /* swapped copies work on tiles of 16 rows */
-    if (box->group >= 16) box->group = box->group / 16 * 16;
+    const bool swapped =
+        element == 4 && last > 0 && box->in_stride[last - 1] == 4 && box->in_stride[last] != 4;
+    if (box->group >= 16 || swapped) box->group = box->group < 16 ? 16 : box->group / 16 * 16;
 }
 
 bool mo_is_part(const struct mo_graph *g, const struct mo_node *node, int k, int64_t *offset) {
-    struct boxes b;
+    struct mo_boxes b;
     if (!mo_node_is(node, "Slice") && !mo_node_is(node, "Split") && !mo_node_is(node, "Transpose"))
         return false;
     const struct mo_tensor *x = mo_node_in(g, node, 0), *y = mo_node_out(g, node, k);
@@ -320,7 +265,7 @@ bool mo_is_part(const struct mo_graph *g, const struct mo_node *node, int k, int
 }
 
 bool mo_part_box(const struct mo_graph *g, const struct mo_node *node, int k, struct mo_box *out) {
-    struct boxes b;
+    struct mo_boxes b;
     if (!mo_node_is(node, "Slice") && !mo_node_is(node, "Split")) return false;
     const struct mo_tensor *x = mo_node_in(g, node, 0), *y = mo_node_out(g, node, k);
     if (!sized(x) || !sized(y) || x->layout != MO_PLAIN || !mo_dense(g, x) || !make_boxes(g, node, &b))
@@ -334,20 +279,23 @@ bool mo_part_box(const struct mo_graph *g, const struct mo_node *node, int k, st
 }
 
 static unsigned copy_layouts(const struct mo_graph *g, const struct mo_node *node) {
-    struct boxes b;
+    struct mo_boxes b;
     if (!make_boxes(g, node, &b)) return 0;
-    return MO_CAN_PLAIN | (mo_node_is(node, "Transpose") && channels_last(g, node) ? MO_CAN_LEAVE : 0);
+    return MO_CAN_PLAIN | (mo_channels_go_last(g, node) ? MO_CAN_LEAVE : 0) |
+           (mo_channels_come_first(g, node) ? MO_CAN_ENTER : 0);
 }
 
 /* The boxes of a layer in its final layouts. */
-static bool bound_boxes(const struct mo_graph *g, const struct mo_node *node, struct boxes *b) {
-    bool blocked = false;
-    if (mo_node_out(g, node, 0)->layout != MO_PLAIN || !make_boxes(g, node, b)) return false;
+static bool bound_boxes(const struct mo_graph *g, const struct mo_node *node, struct mo_boxes *b) {
+    const enum mo_layout out = mo_node_out(g, node, 0)->layout;
+    bool enters = out == MO_C16, leaves = false;
+    if ((out != MO_PLAIN && !enters) || !make_boxes(g, node, b)) return false;
     for (int i = 0; i < node->n_in; i++)
-        blocked = blocked || (mo_node_in(g, node, i) && mo_node_in(g, node, i)->layout != MO_PLAIN);
-    if (!blocked) return true;
+        leaves = leaves || (mo_node_in(g, node, i) && mo_node_in(g, node, i)->layout != MO_PLAIN);
+    if (!enters && !leaves) return true;
     b->n = 0;
-    return mo_node_is(node, "Transpose") && channels_last(g, node) && leave_blocks(b);
+    if (enters) return !leaves && mo_channels_come_first(g, node) && mo_boxes_enter_blocks(b);
+    return mo_channels_go_last(g, node) && mo_boxes_leave_blocks(b);
 }
 
 /* One element of padding: attribute `value` before opset 11, input 2 since; zero by default. */
@@ -367,7 +315,7 @@ static bool fill_element(const struct mo_graph *g, const struct mo_node *node, d
 static int copy_bind(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                      moire_error *err) {
     const struct mo_graph *g = binder->graph;
-    struct boxes b;
+    struct mo_boxes b;
     double element;
     if (!bound_boxes(g, node, &b)) return MOIRE_EUNSUPPORTED;
     if (!fill_element(g, node, &element)) return MOIRE_EUNSUPPORTED;

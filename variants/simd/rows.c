@@ -1,29 +1,69 @@
 /* SPDX-License-Identifier: Apache-2.0
  * rows.c - what runs along one dimension: softmax, layer normalization, reductions.
- * Sums go over 16 fixed lanes, so the order of additions does not depend on the vector length. */
+ * Sums go over fixed lanes, so the order of additions does not depend on the vector length. */
 #include "variants/simd/math.h"
 #include "variants/simd/params.h"
 #include "variants/simd/simd.h"
 #include "variants/simd/vec.h"
 
-enum { LANE_COUNT = 16 };
+enum { LANE_COUNT = 16, LANE_VECS = LANE_COUNT / LANES };
 
-static float sum_lanes(const float *lane) {
-    float s[8];
-    for (int i = 0; i < 8; i++)
-        s[i] = lane[i] + lane[i + 8];
-    return ((s[0] + s[4]) + (s[2] + s[6])) + ((s[1] + s[5]) + (s[3] + s[7]));
+typedef float half_lanes __attribute__((vector_size(32), aligned(4), may_alias));
+typedef float quarter_lanes __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* By halves: lane i and lane i + 8, then 4, 2 and 1 apart. */
+static inline float sum_lanes(const float *lane) {
+    const half_lanes s = *(const half_lanes *)lane + *(const half_lanes *)(lane + 8);
+    const quarter_lanes t =
+        __builtin_shufflevector(s, s, 0, 1, 2, 3) + __builtin_shufflevector(s, s, 4, 5, 6, 7);
+    return (t[0] + t[2]) + (t[1] + t[3]);
+}
+
+/* Sums of a row: four sets of lanes, so that an addition does not wait for the one before. */
+enum { SETS = 4, STEP = SETS * LANE_COUNT };
+struct lanes {
+    vec set[SETS][LANE_VECS];
+};
+
+/* Adds elements, or the squares of their distances from `mean`, of 16 lanes to a set. */
+static inline __attribute__((always_inline)) void add_lanes(vec *set, const float *x, float mean,
+                                                            bool squares) {
+    for (int v = 0; v < LANE_VECS; v++) {
+        const vec at = *(const vec *)(x + v * LANES);
+        if (squares)
+            set[v] += (at - mean) * (at - mean);
+        else
+            set[v] += at;
+    }
+}
+
+static inline __attribute__((always_inline)) float sum_row(const float *x, int64_t n, float mean,
+                                                           bool squares) {
+    struct lanes sum = {{{{0}}}};
+    float lane[LANE_COUNT];
+    int64_t i = 0;
+    for (; i + STEP <= n; i += STEP)
+#pragma GCC unroll 4
+        for (int s = 0; s < SETS; s++)
+            add_lanes(sum.set[s], x + i + s * LANE_COUNT, mean, squares);
+    const int64_t rest = (n - i) / LANE_COUNT;
+#pragma GCC unroll 4
+    for (int s = 0; s < SETS - 1; s++)
+        if (s < rest) add_lanes(sum.set[s], x + i + s * LANE_COUNT, mean, squares);
+    i += rest * LANE_COUNT;
+    for (int v = 0; v < LANE_VECS; v++)
+        *(vec *)(lane + v * LANES) = (sum.set[0][v] + sum.set[1][v]) + (sum.set[2][v] + sum.set[3][v]);
+    for (int k = 0; i < n; i++, k++)
+        lane[k] += squares ? (x[i] - mean) * (x[i] - mean) : x[i];
+    return sum_lanes(lane);
 }
 
 static float row_sum(const float *x, int64_t n) {
-    float lane[LANE_COUNT] = {0};
-    int64_t whole = n / LANE_COUNT * LANE_COUNT;
-    for (int64_t i = 0; i < whole; i += LANE_COUNT)
-        for (int l = 0; l < LANE_COUNT; l++)
-            lane[l] += x[i + l];
-    for (int64_t i = whole; i < n; i++)
-        lane[i - whole] += x[i];
-    return sum_lanes(lane);
+    return sum_row(x, n, 0.0f, false);
+}
+
+static float row_squares(const float *x, int64_t n, float mean) {
+    return sum_row(x, n, mean, true);
 }
 
 /* Largest element (sign 1) or smallest (sign -1), or NaN when there is one. */
@@ -108,27 +148,36 @@ void MO_SIMD(softmax)(const struct mo_kargs *args, int64_t begin, int64_t end, v
     }
 }
 
+/* y may be x; without a bias it is NULL. */
+static void normalize_row(const float *x, float *y, int64_t n, float mean, float scaled, const float *scale,
+                          const float *bias) {
+    int64_t i = 0;
+    for (; bias && i + LANES <= n; i += LANES)
+        *(vec *)(y + i) =
+            (*(const vec *)(x + i) - mean) * scaled * *(const vec *)(scale + i) + *(const vec *)(bias + i);
+    for (; i + LANES <= n; i += LANES)
+        *(vec *)(y + i) = (*(const vec *)(x + i) - mean) * scaled * *(const vec *)(scale + i);
+    for (; i < n; i++)
+        y[i] = (x[i] - mean) * scaled * scale[i] + (bias ? bias[i] : 0.0f);
+}
+
+/* Several rows at a time, so that the divisions of one do not hold up the sums of the next. */
 void MO_SIMD(layernorm)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
+    enum { ROWS = 4 };
     const struct mo_layernorm_params *p = args->params;
-    const float *scale = args->in[1], *bias = args->in[2];
+    const int64_t n = p->n;
+    const float epsilon = p->epsilon;
     (void)scratch;
-    for (int64_t unit = begin; unit < end; unit++) {
-        const float *x = (const float *)args->in[0] + unit * p->n;
-        float *y = (float *)args->out[0] + unit * p->n;
-        float mean = row_sum(x, p->n) / (float)p->n, lane[LANE_COUNT] = {0};
-        int64_t whole = p->n / LANE_COUNT * LANE_COUNT;
-        for (int64_t i = 0; i < whole; i += LANE_COUNT)
-            for (int l = 0; l < LANE_COUNT; l++)
-                lane[l] += (x[i + l] - mean) * (x[i + l] - mean);
-        for (int64_t i = whole; i < p->n; i++)
-            lane[i - whole] += (x[i] - mean) * (x[i] - mean);
-        float scaled = 1.0f / sqrtf(sum_lanes(lane) / (float)p->n + p->epsilon);
-        if (bias)
-            for (int64_t i = 0; i < p->n; i++)
-                y[i] = (x[i] - mean) * scaled * scale[i] + bias[i];
-        else
-            for (int64_t i = 0; i < p->n; i++)
-                y[i] = (x[i] - mean) * scaled * scale[i];
+    for (int64_t unit = begin; unit < end; unit += ROWS) {
+        const int64_t rows = end - unit < ROWS ? end - unit : ROWS;
+        const float *x = (const float *)args->in[0] + unit * n;
+        float *y = (float *)args->out[0] + unit * n, mean[ROWS], scaled[ROWS];
+        for (int64_t r = 0; r < rows; r++)
+            mean[r] = row_sum(x + r * n, n) / (float)n;
+        for (int64_t r = 0; r < rows; r++)
+            scaled[r] = 1.0f / sqrtf(row_squares(x + r * n, n, mean[r]) / (float)n + epsilon);
+        for (int64_t r = 0; r < rows; r++)
+            normalize_row(x + r * n, y + r * n, n, mean[r], scaled[r], args->in[1], args->in[2]);
     }
 }
 

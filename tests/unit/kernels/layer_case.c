@@ -162,7 +162,7 @@ static bool infer(struct mo_graph *g, struct mo_node *node, char *why, size_t n)
 static int place_input(struct mo_graph *g, const struct layer_case *c, int id, bool want) {
     if (id < 0 || g->tensors[id]->data) return id;
     bool slice = want && may_slice(g->tensors[id]);
-    if (c->layout != LAYER_PLAIN)
+    if (c->layout == LAYER_C16 || c->layout == LAYER_LEAVE)
         id = add_reorder(g, id, MO_C16);
     else if (slice)
         id = add_copy(g, id);
@@ -174,7 +174,7 @@ static int place_input(struct mo_graph *g, const struct layer_case *c, int id, b
 static int place_output(struct mo_graph *g, const struct layer_case *c, int id, bool want) {
     struct mo_tensor *y = g->tensors[id];
     bool slice = want && may_slice(y);
-    if (c->layout == LAYER_C16) y->layout = MO_C16;
+    if (c->layout == LAYER_C16 || c->layout == LAYER_ENTER) y->layout = MO_C16;
     if (slice) make_slice(g, y);
     if (y->layout == MO_C16) return add_reorder(g, id, MO_PLAIN);
     return slice ? add_copy(g, id) : id;

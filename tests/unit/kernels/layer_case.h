@@ -9,7 +9,7 @@
 #define LAYER_CASE_H
 #include "runtime/plan/plan_impl.h"
 
-enum layer_layout { LAYER_PLAIN, LAYER_C16, LAYER_LEAVE };
+enum layer_layout { LAYER_PLAIN, LAYER_C16, LAYER_LEAVE, LAYER_ENTER };
 
 struct layer_case {
     const char *op_type, *domain;
