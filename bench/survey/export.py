@@ -5,8 +5,8 @@
 Each becomes DIR/NAME/model.onnx; DIR/NAME/data/ with a NumPy file for each input and output, the outputs as
 PyTorch computes them; and DIR/NAME/flags, the shapes of a batch of 1 as moire's command takes them.  Weights are
 random, of one seed, with normalisations that fit them.  What is there already is left.  Needs Debian's
-python3-torchvision; the networks of hub.py need the package transformers besides, those of light.py the package onnx,
-and where one is not installed its networks are left out."""
+python3-torchvision; the networks of hub.py need the package transformers besides, those of light.py the packages onnx
+and onnxruntime, and where one is not installed its networks are left out."""
 import importlib
 import os
 import sys

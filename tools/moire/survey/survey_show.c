@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * survey_show.c - a survey for the terminal: the table, its sums, and what to mend first. */
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,6 +59,32 @@ static void print_worst(json_t *results) {
     free(row);
 }
 
+/* In how many rows before `end` a peer was left out for this reason. */
+static int rows_without(const json_t *results, size_t end, const char *reason) {
+    int n = 0;
+    size_t i, k;
+    json_t *row, *why;
+    json_array_foreach((json_t *)results, i, row) {
+        if (i >= end) break;
+        json_array_foreach(json_object_get(row, "left_out"), k, why) n +=
+            !strcmp(json_string_value(why), reason);
+    }
+    return n;
+}
+
+/* The best of fewer peers is an easier one: each that is missing is said once for each reason. */
+static void print_missing_peers(const json_t *results) {
+    size_t i, k;
+    json_t *row, *why;
+    json_array_foreach((json_t *)results, i, row) {
+        json_array_foreach(json_object_get(row, "left_out"), k, why) {
+            const char *reason = json_string_value(why);
+            if (!rows_without(results, i, reason))
+                printf("peer left out of %d rows: %s\n", rows_without(results, SIZE_MAX, reason), reason);
+        }
+    }
+}
+
 static void print_sums(const json_t *document) {
     size_t i;
     json_t *row;
@@ -85,6 +112,7 @@ void mo_survey_print(const json_t *document) {
     json_array_foreach(json_object_get(document, "left_out"), i, row)
         printf("left out: %s, batch %d: %s\n", text_of(row, "model"), (int)mo_json_number(row, "batch"),
                text_of(row, "why"));
+    print_missing_peers(results);
     printf("\n%d wrong, %d not run, of %d\n", wrong, unanswered, (int)json_array_size(results));
     print_sums(document);
     print_worst(results);
