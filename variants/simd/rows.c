@@ -21,7 +21,7 @@ static inline float sum_lanes(const float *lane) {
 
 /* Sums of a row: four sets of lanes, so that an addition does not wait for the one before. */
 enum { SETS = 4, STEP = SETS * LANE_COUNT };
-struct lanes {
+struct row_sums {
     vec set[SETS][LANE_VECS];
 };
 
@@ -39,7 +39,7 @@ static inline __attribute__((always_inline)) void add_lanes(vec *set, const floa
 
 static inline __attribute__((always_inline)) float sum_row(const float *x, int64_t n, float mean,
                                                            bool squares) {
-    struct lanes sum = {{{{0}}}};
+    struct row_sums sum = {{{{0}}}};
     float lane[LANE_COUNT];
     int64_t i = 0;
     for (; i + STEP <= n; i += STEP)
