@@ -71,8 +71,8 @@ def main():
     failed = [r["model"] for r in rows if r.get("why")]
     print("# A survey of networks\n")
     say("For whoever asks how moire does on a network that nobody tuned it for: networks of many families as their "
-        "packages export them, their answers compared with PyTorch's, their time with that of the best peer. Ratios "
-        "above 1: moire is faster. `make survey` makes this page.")
+        "packages export them, their answers compared with PyTorch's (ONNX Runtime's where a package has models, not "
+        "programs), their time with that of the best peer. Ratios above 1: moire is faster. `make survey` makes this page.")
     print()
     say(f"{len(rows)} rows; wrong: {', '.join(wrong) or 'none'}; not run: {', '.join(failed) or 'none'}.")
     print()
