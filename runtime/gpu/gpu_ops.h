@@ -29,7 +29,7 @@
 #include "runtime/gpu/program.h"
 
 enum {
-    MO_GPU_ABI = 8,       /* raised with every change of this file, of struct mo_sys or of mo_gpu_program */
+    MO_GPU_ABI = 9,       /* raised with every change of this file, of struct mo_sys or of mo_gpu_program */
     MO_GPU_MAX = 64,      /* GPUs */
     MO_GPU_UNITS = 16,    /* units a GPU; a unit is made large enough that there are not more */
     MO_GPU_SM_WORDS = 8,  /* bitmap of SM ids */
@@ -169,8 +169,8 @@ struct mo_gpu_ops {
     /* Page-locked host memory that every GPU of the system copies from and to; 256-byte aligned. */
     int (*staging_alloc)(struct mo_gpu_system *system, size_t bytes, void **out, moire_error *err);
     void (*staging_free)(struct mo_gpu_system *system, void *at); /* NULL is fine */
-    /* Makes memory of the caller's staging memory until it is forgotten; whole pages.  Both may be NULL in
-     * the table, and any error but MOIRE_EDEVICE means that the caller has to copy. */
+    /* Makes memory of the caller's staging memory until it is forgotten; whole pages.  NULL in the table: all
+     * memory is. */
     int (*staging_register)(struct mo_gpu_system *system, void *at, size_t bytes, moire_error *err);
     void (*staging_forget)(struct mo_gpu_system *system, void *at);
 };

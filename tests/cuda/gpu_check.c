@@ -20,7 +20,7 @@ struct mo_gpu_program *gpu_check_lower(const struct mo_graph *g, enum mo_gpu_pre
     return p;
 }
 
-/* Operations and segments in order, places inside. */
+/* Operations and segments in order, places inside, and where libraries may read vectors. */
 static void check_program(const struct mo_gpu_program *p) {
     int at = 0;
     for (int i = 0; i < p->n_segments; i++) {
@@ -34,6 +34,7 @@ static void check_program(const struct mo_gpu_program *p) {
         for (int k = 0; k < p->ops[i].launch.n_args; k++) {
             const struct mo_gpu_place *place = &p->ops[i].launch.args[k];
             assert_true(place->offset >= 0);
+            if (mo_gpu_has_library(&p->ops[i])) assert_int_equal(place->offset % 16, 0);
             if (place->space == MO_GPU_ARENA) assert_true(place->offset < p->arena_bytes);
             if (place->space == MO_GPU_WEIGHT) assert_true(place->offset < p->weights[place->index].bytes);
         }

@@ -27,8 +27,8 @@ struct ob *gpu_case_resampled(void) {
     ob_string(b, "mode", "linear");
     ob_node(b, "LRN", "r", "n");
     ob_int(b, "size", 3);
-    ob_int64s(b, "times", "1,2,1,1");
-    ob_node(b, "Tile", "n times", "u");
+    ob_node(b, "Concat", "n n", "u");
+    ob_int(b, "axis", 1);
     ob_node(b, "DepthToSpace", "u", "s");
     ob_int(b, "blocksize", 2);
     ob_int64s(b, "pads", "0,0,1,2,0,0,1,0");
@@ -106,7 +106,7 @@ struct ob *gpu_case_chosen(void) {
     return b;
 }
 
-/* A layer whose steps are products, and one that is a launch. */
+/* One layer behind the other, of both directions and batch first. */
 struct ob *gpu_case_recurrent(void) {
     struct ob *b = ob_create(14);
     ob_input(b, "x", MOIRE_F32, "3,66,4");

@@ -11,7 +11,7 @@
  * with the process: going on there is MOIRE_EDEVICE too.
  *
  * A GPU that is lost in the child takes the child with it: all its GPUs are started anew.  Staging memory is
- * shared memory that the plugin registers; where it refuses, the child copies.
+ * shared memory that the plugin registers; where it refuses, there is no staging memory.
  *
  * The child ends with this process.  Nothing it writes is believed unless it can be true. */
 #ifndef MO_GPU_CHILD_H

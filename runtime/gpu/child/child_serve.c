@@ -29,71 +29,46 @@ static void answer(struct mo_serving *s, uint64_t run, int code, const char *mes
 }
 
 /* --- runs ----------------------------------------------------------------------------------------------- */
-/* Memory of a tensor: where the plugin sees it, and the library's, when that is not the same. */
-struct tensor {
-    char *plugins, *librarys;
-    size_t bytes;
-};
-
 struct running {
     struct mo_serving *serving;
     uint64_t run;
-    int n_inputs, n_outputs; /* tensors of all queries */
-    const void **inputs;
+    const void **inputs; /* of all queries */
     void **outputs;
-    struct tensor *tensors; /* inputs, then outputs */
 };
-
-static void copy(const struct running *r, bool out) {
-    const int begin = out ? r->n_inputs : 0, end = out ? r->n_inputs + r->n_outputs : r->n_inputs;
-    for (int i = begin; i < end; i++) {
-        const struct tensor *t = &r->tensors[i];
-        if (t->plugins == t->librarys) continue;
-        memcpy(out ? t->librarys : t->plugins, out ? t->plugins : t->librarys, t->bytes);
-    }
-}
 
 static void done(void *ctx, int code, const char *message, const struct mo_gpu_times *times) {
     struct running *r = ctx;
     struct mo_serving *s = r->serving;
-    if (!code) copy(r, true);
     answer(s, r->run, code, message, times);
     mo_free(s->env, r);
 }
 
 static struct running *make_running(struct mo_serving *s, uint64_t run, int n_inputs, int n_outputs) {
     const size_t n = (size_t)n_inputs + (size_t)n_outputs;
-    struct running *r = mo_alloc(s->env, sizeof *r + n * (sizeof(void *) + sizeof(struct tensor)));
+    struct running *r = mo_alloc(s->env, sizeof *r + n * sizeof(void *));
     if (!r) return NULL;
-    *r = (struct running){.serving = s, .run = run, .n_inputs = n_inputs, .n_outputs = n_outputs};
-    r->tensors = (struct tensor *)(void *)(r + 1);
-    r->inputs = (const void **)(void *)(r->tensors + n);
+    *r = (struct running){.serving = s, .run = run};
+    r->inputs = (const void **)(void *)(r + 1);
     r->outputs = (void **)(void *)(r->inputs + n_inputs);
     return r;
 }
 
-/* The lock is held. */
-static bool find(const struct mo_serving *s, uint64_t place, int64_t bytes, struct tensor *out) {
+/* NULL: there is no such memory.  The lock is held. */
+static void *find(const struct mo_serving *s, uint64_t place, int64_t bytes) {
     const uint64_t id = place >> 40, at = place & ((UINT64_C(1) << 40) - 1);
     const struct mo_serving_buffer *b = id < MO_CHILD_BUFFERS ? &s->buffers[id] : NULL;
-    if (!b || !b->at || at > b->bytes || (uint64_t)bytes > b->bytes - at) return false;
-    out->librarys = b->at + at;
-    out->plugins = (b->copy ? b->copy : b->at) + at;
-    out->bytes = (size_t)bytes;
-    return true;
+    return b && b->at && at <= b->bytes && (uint64_t)bytes <= b->bytes - at ? b->at + at : NULL;
 }
 
-static bool place_tensors(struct running *r, const struct mo_serving_program *p, const uint64_t *places) {
-    for (int i = 0; i < r->n_inputs; i++) {
-        if (!find(r->serving, places[i], p->port_bytes[i % p->n_inputs], &r->tensors[i])) return false;
-        r->inputs[i] = r->tensors[i].plugins;
-    }
-    for (int i = 0; i < r->n_outputs; i++) {
-        struct tensor *t = &r->tensors[r->n_inputs + i];
-        if (!find(r->serving, places[r->n_inputs + i], p->port_bytes[p->n_inputs + i % p->n_outputs], t))
-            return false;
-        r->outputs[i] = t->plugins;
-    }
+static bool place_tensors(struct running *r, const struct mo_serving_program *p, const uint64_t *places,
+                          int n_inputs, int n_outputs) {
+    const int64_t *bytes = p->port_bytes;
+    for (int i = 0; i < n_inputs; i++)
+        if (!(r->inputs[i] = find(r->serving, places[i], bytes[i % p->n_inputs]))) return false;
+    places += n_inputs;
+    bytes += p->n_inputs;
+    for (int i = 0; i < n_outputs; i++)
+        if (!(r->outputs[i] = find(r->serving, places[i], bytes[i % p->n_outputs]))) return false;
     return true;
 }
 
@@ -108,7 +83,7 @@ static struct running *read_run(struct mo_serving *s, const struct mo_child_run 
     const int n_outputs = head->end == p->n_segments ? head->batch * p->n_outputs : 0;
     if ((uint32_t)(n_inputs + n_outputs) != n_places) return NULL;
     struct running *r = make_running(s, head->run, n_inputs, n_outputs);
-    if (!r || !place_tensors(r, p, places)) {
+    if (!r || !place_tensors(r, p, places, n_inputs, n_outputs)) {
         mo_free(s->env, r);
         return NULL;
     }
@@ -140,7 +115,6 @@ static void start(struct mo_serving *s, const uint64_t *words, uint32_t n) {
         answer(s, head.run, MOIRE_EINTERNAL, "the process of the GPUs cannot read a run", NULL);
         return;
     }
-    copy(r, false);
     const int code = s->ops->run(&run, &err);
     if (!code) return;
     answer(s, head.run, code, err.message, NULL);

@@ -161,21 +161,20 @@ static int ways(struct mo_serving *s, const struct mo_child_ask *a, struct mo_ch
 }
 
 /* --- staging memory ------------------------------------------------------------------------------------- */
-static int register_buffer(struct mo_serving *s, const struct mo_child_ask *a, struct mo_child_reply *reply,
-                           moire_error *err) {
-    void *at, *copy = NULL;
+static int register_buffer(struct mo_serving *s, const struct mo_child_ask *a, moire_error *err) {
+    void *at;
     int code = map_pool(s, a->x[0], a->x[1], &at, err);
     if (code) return code;
-    code = s->ops->staging_register ? s->ops->staging_register(s->system, at, (size_t)a->x[1], err)
-                                    : MOIRE_EUNSUPPORTED;
-    if (code && code != MOIRE_EDEVICE) code = s->ops->staging_alloc(s->system, (size_t)a->x[1], &copy, err);
+    if (s->ops->staging_register) code = s->ops->staging_register(s->system, at, (size_t)a->x[1], err);
     if (code) {
         unmap(s, at, a->x[1]);
-        return code;
+        if (code == MOIRE_EDEVICE) return code;
+        return mo_fail_context(err, code,
+                               "memory that two processes share is of no use to the GPU; "
+                               "--device-process in does without");
     }
-    reply->x = copy != NULL;
     lock(s);
-    s->buffers[a->n[0]] = (struct mo_serving_buffer){.at = at, .bytes = (size_t)a->x[1], .copy = copy};
+    s->buffers[a->n[0]] = (struct mo_serving_buffer){.at = at, .bytes = (size_t)a->x[1]};
     unlock(s);
     return MOIRE_OK;
 }
@@ -186,10 +185,7 @@ static int forget(struct mo_serving *s, int id) {
     s->buffers[id] = (struct mo_serving_buffer){0};
     unlock(s);
     if (!b.at) return MOIRE_OK;
-    if (b.copy)
-        s->ops->staging_free(s->system, b.copy);
-    else
-        s->ops->staging_forget(s->system, b.at);
+    if (s->ops->staging_forget) s->ops->staging_forget(s->system, b.at);
     unmap(s, b.at, (int64_t)b.bytes);
     return MOIRE_OK;
 }
@@ -230,7 +226,7 @@ static int perform(struct mo_serving *s, const struct mo_child_ask *a, struct mo
     case MO_CHILD_WAYS:
         return ways(s, a, reply, err);
     case MO_CHILD_REGISTER:
-        return register_buffer(s, a, reply, err);
+        return register_buffer(s, a, err);
     case MO_CHILD_FORGET:
         return forget(s, a->n[0]);
     case MO_CHILD_QUIT:

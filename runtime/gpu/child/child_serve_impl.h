@@ -22,7 +22,6 @@ struct mo_serving_program {
 struct mo_serving_buffer {
     char *at; /* the library's memory; NULL: none */
     size_t bytes;
-    char *copy; /* where the plugin did not register it: staging memory that is copied from and to */
 };
 
 struct mo_serving_slot {

@@ -18,7 +18,7 @@
 #include "runtime/gpu/gpu_ops.h"
 
 enum {
-    MO_CHILD_MAGIC = 0x6d6f6967, /* of this layout; raise with every change */
+    MO_CHILD_MAGIC = 0x6d6f6968, /* of this layout; raise with every change */
     MO_CHILD_LINK = 3,           /* descriptors of the child: the stream that ends with either of us, */
     MO_CHILD_CHANNEL,
     MO_CHILD_POOL,
@@ -93,8 +93,7 @@ struct mo_child_ask {
 
 struct mo_child_reply {
     int32_t code;
-    int64_t x; /* OPEN: GPUs; LOAD: bytes of device memory; WAYS: rows; REGISTER: 1 = copied, not page-locked
-                */
+    int64_t x; /* OPEN: GPUs; LOAD: bytes of device memory; WAYS: rows */
     union {
         struct mo_gpu_info info;
         struct mo_gpu_counters counters;

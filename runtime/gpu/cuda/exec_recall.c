@@ -17,16 +17,11 @@ struct mo_exec_record {
 };
 
 /* --- names ---------------------------------------------------------------------------------------------- */
-static void add_place(struct mo_sha256 *sum, const struct mo_gpu_place *p) {
-    mo_cuda_cache_add_number(sum, p->space);
-    mo_cuda_cache_add_number(sum, p->space == MO_GPU_NONE ? 0 : p->index);
-    mo_cuda_cache_add_number(sum, p->space == MO_GPU_NONE ? 0 : p->offset);
-}
-
-/* What its library is told of an operation, but for addresses. */
+/* What its library is told of an operation, but for addresses, which are aligned to 16 bytes at least. */
 enum { NUMBERS = 20 };
 struct sizes {
     int64_t of[NUMBERS];
+    double alpha;
 };
 
 static struct sizes sizes_of(const struct mo_gpu_op *op) {
@@ -35,38 +30,18 @@ static struct sizes sizes_of(const struct mo_gpu_op *op) {
     if (op->kind == MO_GPU_CONV)
         return (struct sizes){{c->n, c->h, c->w, c->c, c->k, c->r, c->s, c->oh, c->ow, c->groups, c->pad[0],
                                c->pad[1], c->stride[0], c->stride[1], c->dilation[0], c->dilation[1], c->act,
-                               c->bias.space != MO_GPU_NONE, c->residual.space != MO_GPU_NONE}};
+                               c->bias.space != MO_GPU_NONE, c->residual.space != MO_GPU_NONE},
+                              1};
     return (struct sizes){{g->count, g->m, g->n, g->k, g->transposed, g->act, g->a.row, g->a.step, g->b.row,
                            g->b.step, g->c.row, g->c.step, g->d.row, g->d.step, g->bias.space != MO_GPU_NONE,
-                           g->c.at.space != MO_GPU_NONE}};
-}
-
-static void add_op(struct mo_sha256 *sum, const struct mo_gpu_op *op) {
-    const struct sizes sizes = sizes_of(op);
-    const struct mo_gpu_conv *c = &op->conv;
-    const struct mo_gpu_gemm *g = &op->gemm;
-    const struct mo_gpu_place *of_conv[] = {&c->x, &c->weights, &c->bias, &c->residual, &c->y},
-                              *of_gemm[] = {&g->a.at, &g->b.at, &g->bias, &g->c.at, &g->d.at};
-    const bool conv = op->kind == MO_GPU_CONV;
-    mo_cuda_cache_add(sum, &sizes, sizeof sizes);
-    if (!conv) mo_cuda_cache_add(sum, &g->alpha, sizeof g->alpha);
-    for (size_t i = 0; i < sizeof of_conv / sizeof *of_conv; i++)
-        add_place(sum, conv ? of_conv[i] : of_gemm[i]);
-}
-
-/* Algorithms may ask for operands that are aligned to 16 bytes. */
-static bool aligned_alike(const struct mo_gpu_matrix *a, const struct mo_gpu_matrix *b) {
-    return (a->at.offset - b->at.offset) % 16 == 0;
+                           g->c.at.space != MO_GPU_NONE},
+                          g->alpha};
 }
 
 bool mo_exec_alike(const struct mo_gpu_op *a, const struct mo_gpu_op *b) {
     if (a->kind != b->kind || !mo_gpu_has_library(a)) return false;
     const struct sizes of_a = sizes_of(a), of_b = sizes_of(b);
-    if (memcmp(&of_a, &of_b, sizeof of_a) != 0) return false;
-    const struct mo_gpu_gemm *g = &a->gemm, *h = &b->gemm;
-    return a->kind == MO_GPU_CONV ||
-           (g->alpha == h->alpha && aligned_alike(&g->a, &h->a) && aligned_alike(&g->b, &h->b) &&
-            aligned_alike(&g->c, &h->c) && aligned_alike(&g->d, &h->d));
+    return !memcmp(&of_a, &of_b, sizeof of_a);
 }
 
 /* Without the source: that is in the name of its code. */
@@ -77,7 +52,8 @@ static void add_program(struct mo_sha256 *sum, const struct mo_gpu_program *p) {
         const struct mo_gpu_op *op = &p->ops[i];
         mo_cuda_cache_add_number(sum, op->kind);
         mo_cuda_cache_add_number(sum, op->launch.kernel);
-        if (mo_gpu_has_library(op)) add_op(sum, op);
+        const struct sizes sizes = sizes_of(op);
+        if (mo_gpu_has_library(op)) mo_cuda_cache_add(sum, &sizes, sizeof sizes);
     }
 }
 

@@ -5,10 +5,7 @@
  * Feature maps lie channels last.  One spatial dimension is taken as a map of height 1.  Weights that are
  * computed, and pools of integers or with places, are left to cores. */
 #include <string.h>
-#include "runtime/base/numbers.h"
 #include "runtime/gpu/lower/lower.h"
-
-static const struct mo_gpu_place nowhere = {MO_GPU_NONE, 0, 0};
 
 /* Shapes of the node as operators see them. */
 static bool window_of(struct mo_lower *l, const int64_t *kernel, struct mo_window *w) {
@@ -136,41 +133,13 @@ static void fill_conv(struct mo_gpu_conv *out, const struct conv *c) {
     }
 }
 
-/* Tensor cores want whole vectors of channels.  Where the input is copied anyway (an image on its way in),
- * zero channels go with it. */
-static int64_t padded_channels(const struct mo_lower *l, const struct conv *c) {
-    const bool copied = c->x.dtype != l->storage || !mo_gpu_lies_in(&c->x, mo_gpu_channels_last(4));
-    const bool plain = l->options->precision == MO_GPU_FP32; /* no tensor cores */
-    return c->groups == 1 && copied && !plain ? mo_round_up(c->c, mo_gpu_vector(l->storage)) : c->c;
-}
-
-static struct mo_gpu_view padded(struct mo_lower *l, const struct conv *c, int64_t channels) {
-    const int64_t d[4] = {c->x.d[0], channels, c->x.d[2], c->x.d[3]};
-    struct mo_gpu_view wide = mo_lower_new(l, l->storage, 4, d, mo_gpu_channels_last(4));
-    struct mo_each e;
-    if (l->rc) return wide;
-    mo_each_init(l, &e, &wide);
-    mo_each_arg(&e, &c->x, false);
-    mo_each_arg(&e, &wide, true);
-    mo_gpu_printf(&e.body, "    float r = 0;\n    if (o1 < %lld) r = ", (long long)c->c);
-    mo_each_value(&e, 0, mo_each_here);
-    mo_gpu_printf(&e.body, ";\n");
-    mo_each_store(&e, 1, mo_each_here, "r");
-    e.flops = 0;
-    mo_each_done(l, &e);
-    return wide;
-}
-
 /* For the library: act and residual as far as it has them, then a kernel for the rest. */
 static void conv_library(struct mo_lower *l, const struct conv *c) {
     const struct mo_fuse *fuse = &l->node->fuse;
     struct conv own = *c;
-    own.c = padded_channels(l, c);
-    const bool wider = own.c != c->c;
-    own.x = wider ? padded(l, c, own.c) : mo_lower_ordered(l, c->x, mo_gpu_channels_last(4), l->storage);
+    own.x = mo_lower_ordered(l, c->x, mo_gpu_channels_last(4), l->storage);
     if (c->has_residual) own.residual = mo_lower_ordered(l, c->residual, mo_gpu_channels_last(4), l->storage);
-    struct mo_gpu_view w =
-        mo_lower_weight(l, c->weights, wider ? MO_FORM_KRSC_WIDE : MO_FORM_KRSC, l->storage);
+    struct mo_gpu_view w = mo_lower_weight(l, c->weights, MO_FORM_KRSC, l->storage);
     if (l->rc) return;
     bool whole = (fuse->act == MO_ACT_NONE || fuse->act == MO_ACT_RELU) &&
                  (!c->has_residual || !fuse->residual_last || fuse->act == MO_ACT_NONE);
@@ -200,23 +169,8 @@ static void conv_library(struct mo_lower *l, const struct conv *c) {
     if (!whole) mo_lower_epilogue(l, &own.y, c->has_residual ? &own.residual : NULL, fuse, &own.y);
 }
 
-static struct mo_gpu_place bias_of(struct mo_lower *l) {
-    if (!mo_lower_has(l, 2)) return nowhere;
-    if (l->graph->tensors[l->node->in[2]]->data)
-        return mo_lower_weight(l, l->node->in[2], MO_FORM_AS_IS, l->storage).place;
-    return mo_lower_ordered(l, mo_lower_in(l, 2), NULL, l->storage).place;
-}
-
 static bool is_depthwise(const struct conv *c) {
     return c->groups == c->c && c->k == c->c && c->c > 1;
-}
-
-bool mo_lower_conv_strides(struct mo_lower *l, const struct mo_node *node) {
-    const struct mo_tensor *x = l->graph->tensors[node->in[0]], *w = l->graph->tensors[node->in[1]];
-    struct mo_op_ctx ctx = {.node = node, .env = l->env};
-    struct conv c = {.groups = mo_attr_int(node, "group", 1), .k = w->shape.d[0], .c = x->shape.d[1]};
-    if (!w->data || x->shape.rank != 4 || mo_window_init(&ctx, &x->shape, w->shape.d + 2, &c.w)) return false;
-    return is_depthwise(&c) || is_product(&c) || !same_pads(&c.w);
 }
 
 /* Operands and shapes; `w` is there and `k` channels come out of it. */
@@ -229,7 +183,7 @@ static bool open_conv(struct mo_lower *l, int64_t k, struct conv *c) {
     c->k = k;
     c->c = c->x.d[1];
     if (node->fuse.gated) c->x = gated(l, c->x);
-    c->bias = bias_of(l);
+    c->bias = mo_lower_bias(l);
     c->y = map_out(l);
     c->has_residual = node->fuse.residual >= 0;
     if (c->has_residual && !l->rc) c->residual = as_map(l->views[node->in[node->fuse.residual]]);

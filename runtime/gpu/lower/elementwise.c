@@ -242,36 +242,6 @@ void mo_lower_variadic(struct mo_lower *l) {
     mo_elementwise_done(l, &p);
 }
 
-/* Bounds are operands that may be left out, or attributes of old versions. */
-void mo_lower_clip(struct mo_lower *l) {
-    static const char *const old[] = {NULL, "min", "max"};
-    struct mo_gpu_view x = mo_lower_in(l, 0), bound;
-    struct mo_elementwise p;
-    if (l->rc) return;
-    mo_elementwise_init(l, &p, mo_lower_out_like(l, 0, &x));
-    mo_elementwise_in(&p, &x);
-    mo_gpu_printf(&p.body, "    r = x0;\n");
-    for (int i = 1; i < 3; i++) {
-        char name[8] = "";
-        const struct mo_attr *a = mo_attr_find(l->node, old[i]);
-        if (mo_lower_has(l, i)) {
-            bound = mo_lower_in(l, i);
-            snprintf(name, sizeof name, "x%d", p.n);
-            mo_elementwise_in(&p, &bound);
-        } else if (!a) {
-            continue;
-        }
-        mo_gpu_printf(&p.body, "    { const %s b = ", mo_gpu_value_type(x.dtype));
-        if (*name)
-            mo_gpu_printf(&p.body, "%s", name);
-        else
-            mo_gpu_literal(&p.body, a->f);
-        mo_gpu_printf(&p.body, "; r = r %c b ? b : r; }\n", i == 1 ? '<' : '>');
-    }
-    p.type = common_type(&p);
-    mo_elementwise_done(l, &p);
-}
-
 void mo_lower_batch_norm(struct mo_lower *l) {
     struct mo_elementwise p;
     struct mo_gpu_view x = mo_lower_in(l, 0);

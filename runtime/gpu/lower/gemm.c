@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * gemm.c - products of matrices: the operation for a library, the kernel in its stead, MatMul and attention.
+ * gemm.c - products of matrices: the operation for a library, the kernel in its stead, attention.
  *
  * A library adds bias and residual and applies some activations; what it cannot do follows as a pointwise
  * kernel over the result.  Attention is two products around a softmax; queries, keys and values that are
@@ -10,19 +10,10 @@
 
 enum { TILE = 16 };
 
-static const struct mo_gpu_view no_view = {.place = {.space = MO_GPU_NONE}};
-
-static void load_tile(struct mo_gpu_text *t, const char *to, const char *row, const char *column,
-                      const char *at, const struct mo_gpu_gemm *g, moire_dtype dtype, bool is_a) {
-    bool across = is_a || !g->transposed; /* the index of the sum is the column of a, the row of b */
-    mo_gpu_printf(t, "        %s = %s < %lld && %s < %lld ? ", to, row,
-                  (long long)(is_a     ? g->m
-                              : across ? g->k
-                                       : g->n),
-                  column,
-                  (long long)(is_a     ? g->k
-                              : across ? g->n
-                                       : g->k));
+static void load_tile(struct mo_gpu_text *t, const char *to, const char *row, int64_t rows,
+                      const char *column, int64_t columns, const char *at, moire_dtype dtype) {
+    mo_gpu_printf(t, "        %s = %s < %lld && %s < %lld ? ", to, row, (long long)rows, column,
+                  (long long)columns);
     mo_gpu_get(t, dtype, at);
     mo_gpu_printf(t, " : 0;\n");
 }
@@ -31,13 +22,13 @@ static void tiles_text(struct mo_gpu_text *t, const struct mo_gpu_gemm *g, moire
     char at[64];
     mo_gpu_printf(t, "    for (int k = 0; k < %lld; k += %d) {\n", (long long)g->k, TILE);
     snprintf(at, sizeof at, "a[(long long)i * %lld + (k + tx)]", (long long)g->a.row);
-    load_tile(t, "sa[ty][tx]", "i", "(k + tx)", at, g, dtype, true);
+    load_tile(t, "sa[ty][tx]", "i", g->m, "(k + tx)", g->k, at, dtype);
     if (g->transposed) {
         snprintf(at, sizeof at, "b[(long long)(j0 + ty) * %lld + (k + tx)]", (long long)g->b.row);
-        load_tile(t, "sb[tx][ty]", "(j0 + ty)", "(k + tx)", at, g, dtype, false);
+        load_tile(t, "sb[tx][ty]", "(j0 + ty)", g->n, "(k + tx)", g->k, at, dtype);
     } else {
         snprintf(at, sizeof at, "b[(long long)(k + ty) * %lld + j]", (long long)g->b.row);
-        load_tile(t, "sb[ty][tx]", "(k + ty)", "j", at, g, dtype, false);
+        load_tile(t, "sb[ty][tx]", "(k + ty)", g->k, "j", g->n, at, dtype);
     }
     mo_gpu_printf(
         t,
@@ -124,11 +115,6 @@ void mo_lower_gemm(struct mo_lower *l, const struct mo_gpu_gemm *gemm, const str
     if (l->rc) return;
     bool whole = library_act(fuse, &g.act);
     const bool fits = !residual || (residual->dtype == l->storage && as_rows(residual, &c));
-    if (!whole && fits && mo_gpu_is_thin(&g)) {
-        g.c = c;
-        mo_lower_thin(l, &g, fuse);
-        return;
-    }
     bool adds = residual && g.count == 1 && fits && (!fuse->residual_last || fuse->act == MO_ACT_NONE);
     if (residual && !adds) whole = false;
     if (!whole) g.act = MO_GPU_LINEAR;
@@ -140,7 +126,7 @@ void mo_lower_gemm(struct mo_lower *l, const struct mo_gpu_gemm *gemm, const str
     mo_lower_epilogue(l, y, adds ? NULL : residual, &rest, y);
 }
 
-/* --- MatMul --------------------------------------------------------------------------------------------- */
+/* --- operands ------------------------------------------------------------------------------------------- */
 
 /* The last two axes as a matrix, the leading ones as a count; `flip` tells that columns lie together. */
 static bool as_matrices(const struct mo_gpu_view *v, struct mo_gpu_matrix *out, bool *flip) {
@@ -172,41 +158,6 @@ struct mo_gpu_matrix mo_lower_operand(struct mo_lower *l, struct mo_gpu_view v, 
     }
     if (flip) *flip = turned;
     return m;
-}
-
-static struct mo_gpu_place bias_of(struct mo_lower *l, int k) {
-    struct mo_gpu_place none = {MO_GPU_NONE, 0, 0};
-    if (!mo_lower_has(l, k)) return none;
-    int id = l->node->in[k];
-    if (l->graph->tensors[id]->data) return mo_lower_weight(l, id, MO_FORM_AS_IS, l->storage).place;
-    struct mo_gpu_view v = mo_lower_in(l, k);
-    return mo_lower_ordered(l, v, NULL, l->storage).place;
-}
-
-void mo_lower_matmul(struct mo_lower *l) {
-    const struct mo_node *node = l->node;
-    struct mo_gpu_view a = mo_lower_in(l, 0), residual = no_view, y;
-    if (l->rc) return;
-    struct mo_gpu_view b = mo_lower_stored(l, 1);
-    if (l->rc) return;
-    struct mo_gpu_gemm g = {.count = 1, .alpha = 1, .k = a.d[a.rank - 1], .n = b.d[b.rank - 1]};
-    bool rows = b.rank == 2;
-    g.m = a.d[a.rank - 2];
-    for (int i = 0; i < a.rank - 2; i++)
-        *(rows ? &g.m : &g.count) *= a.d[i];
-    if (!rows || a.dtype != l->storage || !as_rows(&a, &g.a)) {
-        if (rows) a = mo_lower_ordered(l, a, NULL, l->storage);
-        if (rows && !l->rc && !as_rows(&a, &g.a))
-            mo_lower_fail(l, MOIRE_EINTERNAL, "rows of the left operand");
-        if (!rows) g.a = mo_lower_operand(l, a, NULL);
-    }
-    g.b = mo_lower_operand(l, b, &g.transposed);
-    g.bias = bias_of(l, 2);
-    if (node->fuse.residual >= 0) residual = l->views[node->in[node->fuse.residual]];
-    y = mo_lower_out(l, 0, NULL);
-    if (l->rc) return;
-    g.d = (struct mo_gpu_matrix){.at = y.place, .row = g.n, .step = g.count > 1 ? g.m * g.n : 0};
-    mo_lower_gemm(l, &g, &y, node->fuse.residual >= 0 ? &residual : NULL, &node->fuse);
 }
 
 /* --- attention ------------------------------------------------------------------------------------------ */

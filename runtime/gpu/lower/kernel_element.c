@@ -111,30 +111,11 @@ void mo_each_text(struct mo_each *e, const char *format, ...) {
     mo_gpu_text_free(&text);
 }
 
-void mo_each_declare(struct mo_each *e, const char *name, int k, const char *const *at) {
-    mo_gpu_printf(&e->body, "    const %s %s = ", mo_gpu_value_type(e->arg[k].dtype), name);
-    mo_each_value(e, k, at);
-    mo_gpu_printf(&e->body, ";\n");
-}
-
 struct mo_gpu_view mo_lower_out_like(struct mo_lower *l, int k, const struct mo_gpu_view *x) {
     int order[MO_VIEW_RANK];
     if (l->rc) return (struct mo_gpu_view){.rank = -1};
     mo_gpu_order_of(x, order);
     return mo_lower_out(l, k, order);
-}
-
-bool mo_each_open(struct mo_lower *l, struct mo_each *e, int n_in, int like) {
-    struct mo_gpu_view in[MO_EACH_ARGS], y = {.rank = -1};
-    for (int k = 0; k < n_in; k++)
-        in[k] = mo_lower_in(l, k);
-    if (!l->rc) y = like < 0 ? mo_lower_out(l, 0, NULL) : mo_lower_out_like(l, 0, &in[like]);
-    if (l->rc) return false;
-    mo_each_init(l, e, &y);
-    for (int k = 0; k < n_in; k++)
-        mo_each_arg(e, &in[k], false);
-    e->out = mo_each_arg(e, &y, true);
-    return true;
 }
 
 void mo_each_close(struct mo_lower *l, struct mo_each *e, const char *value) {
@@ -162,11 +143,9 @@ static void kernel_text(struct mo_gpu_text *t, const struct mo_each *e, int64_t 
         mo_gpu_printf(t, "%s%s%s *a%d", k ? ", " : "(", e->written[k] ? "" : "const ",
                       mo_gpu_memory_type(e->arg[k].dtype), k);
     mo_gpu_printf(t, ") {\n");
-    if (!e->blocks) {
-        mo_gpu_printf(t, "    mo_index t = (mo_index)blockIdx.x * %du + threadIdx.x;\n", THREADS);
-        mo_gpu_printf(t, "    if (t >= %lluu) return;\n", (unsigned long long)count);
-        coordinates_text(t, &e->over);
-    }
+    mo_gpu_printf(t, "    mo_index t = (mo_index)blockIdx.x * %du + threadIdx.x;\n", THREADS);
+    mo_gpu_printf(t, "    if (t >= %lluu) return;\n", (unsigned long long)count);
+    coordinates_text(t, &e->over);
     mo_gpu_printf(t, "%s}\n", e->body.at);
 }
 
@@ -183,9 +162,7 @@ void mo_each_done(struct mo_lower *l, struct mo_each *e) {
     if (!l->rc) {
         int64_t count = mo_gpu_count(&e->over);
         kernel_text(&text, e, count);
-        const int threads = e->blocks ? e->threads : THREADS;
-        const int kernel = mo_lower_kernel(l, &text, e->blocks ? e->blocks : (count + threads - 1) / threads,
-                                           1, 1, (unsigned)threads);
+        const int kernel = mo_lower_kernel(l, &text, (count + THREADS - 1) / THREADS, 1, 1, THREADS);
         mo_lower_launch(l, kernel, args, e->n, e->flops);
     }
     mo_gpu_text_free(&e->body);

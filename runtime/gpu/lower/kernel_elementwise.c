@@ -18,7 +18,7 @@ struct loops {
 };
 
 void mo_elementwise_init(struct mo_lower *l, struct mo_elementwise *p, struct mo_gpu_view out) {
-    *p = (struct mo_elementwise){.out = out, .type = "float", .index = -1, .body = {.env = l->env}};
+    *p = (struct mo_elementwise){.out = out, .type = "float", .body = {.env = l->env}};
     p->flops = out.rank < 0 ? 0 : mo_gpu_count(&out);
 }
 
@@ -99,7 +99,6 @@ static void advance(struct mo_gpu_text *t, const char *name, int number, const s
 static void load_all(struct mo_gpu_text *t, const struct mo_elementwise *p, const struct loops *s) {
     char at[48];
     for (int v = 0; v < p->n; v++) {
-        if (v == p->index) continue;
         bool along = s->stride[v][s->n - 1] != 0 && s->wide > 1;
         snprintf(at, sizeof at, along ? "v%d.v[k]" : "*a%d", v);
         mo_gpu_printf(t, "    const %s x%d = ", mo_gpu_value_type(p->in[v].dtype), v);
@@ -113,7 +112,7 @@ static void body(struct mo_gpu_text *t, const struct mo_elementwise *p, const st
     bool many = s->wide > 1;
     for (int v = 0; many && v < p->n; v++) {
         const char *type = mo_gpu_memory_type(p->in[v].dtype);
-        if (s->stride[v][s->n - 1] && v != p->index)
+        if (s->stride[v][s->n - 1])
             mo_gpu_printf(t, "    const %s_%d v%d = *(const %s_%d *)a%d;\n", type, (int)s->wide, v, type,
                           (int)s->wide, v);
     }
@@ -139,13 +138,6 @@ static void kernel_text(struct mo_gpu_text *t, const struct mo_elementwise *p, c
     for (int v = 0; v < p->n; v++)
         advance(t, "a", v, s, v);
     advance(t, "y", -1, s, p->n);
-    if (p->index >= 0) {
-        mo_gpu_printf(t, "    long long at = (long long)*a%d;\n    if (at < 0) at += %lld;\n", p->index,
-                      (long long)p->rows);
-        mo_gpu_printf(t, "    at = at < 0 ? 0 : at >= %lld ? %lld : at;\n", (long long)p->rows,
-                      (long long)p->rows - 1);
-        mo_gpu_printf(t, "    a0 += at * %lld;\n", (long long)p->step);
-    }
     body(t, p, s);
     mo_gpu_printf(t, "}\n");
 }

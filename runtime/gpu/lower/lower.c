@@ -14,7 +14,7 @@ static const struct {
     {"AveragePool", "", mo_lower_pool},
     {"GlobalAveragePool", "", mo_lower_global_pool},
     {"GlobalMaxPool", "", mo_lower_global_pool},
-    {"MatMul", "moire", mo_lower_matmul},
+    {"MatMul", "moire", mo_lower_product},
     {"MatMul", "", mo_lower_product},
     {"Gemm", "", mo_lower_product},
     {"Attention", "moire", mo_lower_attention},
@@ -37,6 +37,7 @@ static const struct {
     {"Expand", "", mo_lower_expand},
     {"Pad", "", mo_lower_pad},
     {"Gather", "", mo_lower_gather},
+    {"GatherElements", "", mo_lower_gather},
     {"Softmax", "", mo_lower_softmax},
     {"LogSoftmax", "", mo_lower_softmax},
     {"LayerNormalization", "", mo_lower_norm},
@@ -45,18 +46,12 @@ static const struct {
     {"ConvTranspose", "", mo_lower_conv_transpose},
     {"QuantizeLinear", "", mo_lower_quantize},
     {"DequantizeLinear", "", mo_lower_quantize},
-    {"Clip", "", mo_lower_clip},
     {"CastLike", "", mo_lower_cast},
-    {"Tile", "", mo_lower_tile},
     {"DepthToSpace", "", mo_lower_blocks},
     {"SpaceToDepth", "", mo_lower_blocks},
     {"Resize", "", mo_lower_resize},
     {"Upsample", "", mo_lower_resize},
     {"LRN", "", mo_lower_lrn},
-    {"ArgMax", "", mo_lower_arg},
-    {"ArgMin", "", mo_lower_arg},
-    {"CumSum", "", mo_lower_cumsum},
-    {"GatherElements", "", mo_lower_gather_elements},
     {"GroupNormalization", "", mo_lower_group_norm},
     {"RNN", "", mo_lower_recurrent},
     {"GRU", "", mo_lower_recurrent},
@@ -140,7 +135,7 @@ static void lower_outputs(struct mo_lower *l) {
         struct mo_gpu_view v = t->data ? mo_lower_weight(l, t->id, MO_FORM_AS_IS, t->dtype) : l->views[t->id];
         if (l->rc) return;
         bool own = v.place.space == MO_GPU_ARENA && v.place.offset == 0 && v.dtype == t->dtype &&
-                   mo_gpu_is_dense(&v) && l->buffers[v.place.index].first >= 0;
+                   mo_gpu_lies_in(&v, NULL) && l->buffers[v.place.index].first >= 0;
         if (!own) {
             struct mo_gpu_view copy = mo_lower_new(l, t->dtype, t->shape.rank, t->shape.d, NULL);
             mo_lower_copy(l, &v, &copy);
@@ -241,7 +236,6 @@ static bool prepare(struct mo_lower *l) {
     p->batch =
         g->n_inputs && g->tensors[g->inputs[0]]->shape.rank > 0 ? g->tensors[g->inputs[0]]->shape.d[0] : 1;
     mo_gpu_printf(&l->source, "%s", mo_gpu_prelude());
-    mo_lower_plan_concats(l);
     return !l->rc;
 }
 

@@ -41,12 +41,6 @@ struct mo_gpu_form {
     moire_dtype dtype;
 };
 
-/* A tensor that is written where a concatenation wants it. */
-struct mo_gpu_into {
-    int whole;  /* 1 + the concatenation's output; 0: no such tensor */
-    int64_t at; /* its first channel there */
-};
-
 struct mo_lower {
     const struct mo_env *env;
     const struct mo_graph *graph;
@@ -58,7 +52,6 @@ struct mo_lower {
     const struct mo_node *node; /* being lowered */
     const char *label;          /* of it */
     struct mo_gpu_view *views;  /* of every tensor; rank -1: not there yet */
-    struct mo_gpu_into *into;   /* of every tensor */
     struct mo_gpu_buffer *buffers;
     struct mo_gpu_form *forms;
     int n_buffers, cap_buffers, n_forms, cap_forms, cap_ops, cap_weights, cap_kernels;
@@ -83,10 +76,6 @@ void mo_gpu_literal(struct mo_gpu_text *t, float value);
 void mo_gpu_take(struct mo_gpu_text *t, const char *op, moire_dtype dtype, const char *at);
 /* Appends "r = act(r);" for a float r. */
 void mo_gpu_act_text(struct mo_gpu_text *t, enum mo_act act, float a, float b);
-/* Channels that tensor cores take at once: 8 of 16 bits, 4 of fp32. */
-static inline int64_t mo_gpu_vector(moire_dtype storage) {
-    return storage == MOIRE_F32 ? 4 : 8;
-}
 /* Whether the device has vectors of that type. */
 bool mo_gpu_has_vectors(moire_dtype dtype);
 /* What every source begins with. */
@@ -126,18 +115,18 @@ static inline int mo_lower_axis(const struct mo_lower *l, int64_t fallback, int 
 }
 /* The same, constants in the type of fp32 tensors on the device. */
 struct mo_gpu_view mo_lower_stored(struct mo_lower *l, int k);
+/* Input 2 as a vector of that type, for the epilogue of a product; space NONE: it is not given. */
+struct mo_gpu_place mo_lower_bias(struct mo_lower *l);
 /* The node as functions of runtime/ops see it: inputs in `in`, contents only of constants. */
 struct mo_op_ctx mo_lower_ctx(const struct mo_lower *l, struct mo_value *in, int cap);
-/* Where output k goes: a new buffer in that order, or its place in a concatenation. */
+/* Where output k goes: a new buffer in that order. */
 struct mo_gpu_view mo_lower_out(struct mo_lower *l, int k, const int *order);
 /* Output k of the node is this view. */
 void mo_lower_set(struct mo_lower *l, int k, struct mo_gpu_view view);
 /* The node has an input k. */
 bool mo_lower_has(const struct mo_lower *l, int k);
 int64_t mo_gpu_count(const struct mo_gpu_view *v);
-/* Elements lie one behind the other in the order of the dimensions. */
-bool mo_gpu_is_dense(const struct mo_gpu_view *v);
-/* Or in that order (NULL: as they are), and aligned. */
+/* Elements lie one behind the other, the dimensions in that order (NULL: as they are), and aligned. */
 bool mo_gpu_lies_in(const struct mo_gpu_view *v, const int *order);
 /* The same elements seen under another shape; false when strides do not allow it. */
 bool mo_gpu_reshape(const struct mo_gpu_view *v, int rank, const int64_t *d, struct mo_gpu_view *out);
@@ -159,10 +148,8 @@ int mo_lower_arena(struct mo_lower *l);
 /* --- weights.c ----------------------------------------------------------------------------------------- */
 enum mo_gpu_form_kind {
     MO_FORM_AS_IS,
-    MO_FORM_KRSC,      /* [K,C,R,S] to [K,R,S,C] */
-    MO_FORM_KRSC_WIDE, /* the same with zero channels behind, up to whole vectors (mo_gpu_vector()) */
-    MO_FORM_RSK,       /* [K,1,R,S] to [R,S,K] */
-    MO_FORM_TRANSPOSED /* [...,K,N] to [...,N,K] */
+    MO_FORM_KRSC, /* [K,C,R,S] to [K,R,S,C] */
+    MO_FORM_RSK   /* [K,1,R,S] to [R,S,K] */
 };
 /* A constant of the graph on the device in that form and type; its shape is the model's, whatever the form.
  */
@@ -172,16 +159,13 @@ struct mo_gpu_view mo_lower_weight(struct mo_lower *l, int tensor, enum mo_gpu_f
 /* n numbers of the lowering's own, as a view of one dimension. */
 struct mo_gpu_view mo_lower_numbers(struct mo_lower *l, moire_dtype dtype, int64_t n, const void *numbers);
 
-/* --- kernel_elementwise.c: kernels that compute every element on its own
- * -------------------------------------------- */
+/* --- kernel_elementwise.c: kernels that compute every element on its own -------------------------------- */
 struct mo_elementwise {
     int n;
     struct mo_gpu_view in[MO_ELEMENTWISE_INPUTS]; /* of out's shape, broadcast */
     struct mo_gpu_view out;
     struct mo_gpu_text body; /* statements over values x0, x1, ... that set r */
     const char *type;        /* of r */
-    int index;               /* this input counts rows of `step` elements in input 0; -1: none */
-    int64_t step, rows;
     int64_t flops;
 };
 void mo_elementwise_init(struct mo_lower *l, struct mo_elementwise *p, struct mo_gpu_view out);
@@ -196,14 +180,10 @@ void mo_lower_epilogue(struct mo_lower *l, const struct mo_gpu_view *v, const st
 /* Loops of indices: appends "unsigned iK = ..." that take a flat index `t` apart, innermost last. */
 void mo_gpu_take_apart(struct mo_gpu_text *t, const int64_t *d, int n, int64_t inner);
 
-/* --- kernel_element.c: kernels of a thread an element that know its coordinates
- * ------------------------------------
- */
+/* --- kernel_element.c: kernels of a thread an element that know its coordinates ------------------------- */
 struct mo_each {
     struct mo_gpu_view over; /* a thread for each of its elements */
-    int64_t blocks;          /* or so many blocks of `threads`, and the body tells who does what */
-    int threads;
-    int n, out; /* out: the operand that is output 0 (mo_each_open) */
+    int n, out;              /* out: the operand that is output 0 */
     struct mo_gpu_view arg[MO_EACH_ARGS];
     bool written[MO_EACH_ARGS];
     struct mo_gpu_text body; /* statements over coordinates o0, o1, ... */
@@ -213,9 +193,6 @@ extern const char *const mo_each_here[MO_VIEW_RANK]; /* "o0", "o1", ... */
 void mo_each_init(struct mo_lower *l, struct mo_each *e, const struct mo_gpu_view *over);
 /* Adds an operand, of any shape; its number. */
 int mo_each_arg(struct mo_each *e, const struct mo_gpu_view *v, bool written);
-/* Inputs 0 to n_in - 1 of the node as operands of these numbers, output 0 behind them, a thread an element of
- * it; it lies like input `like`, or in its own order when that is negative.  False: an error. */
-bool mo_each_open(struct mo_lower *l, struct mo_each *e, int n_in, int like);
 /* Output 0 is `value` at the thread's coordinates; all is said. */
 void mo_each_close(struct mo_lower *l, struct mo_each *e, const char *value);
 /* A new output k that lies like that view. */
@@ -224,16 +201,12 @@ struct mo_gpu_view mo_lower_out_like(struct mo_lower *l, int k, const struct mo_
  * value at the thread's coordinates, "@1(i, j + 1)" at these, and "@1{2:j}" at the thread's but for axis 2,
  * where it is j. */
 void mo_each_text(struct mo_each *e, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Appends "const T name = value;" of operand k at these coordinates. */
-void mo_each_declare(struct mo_each *e, const char *name, int k, const char *const *at);
 /* Appends to the body the value of operand k at these coordinates, or the statement that stores one there. */
 void mo_each_value(struct mo_each *e, int k, const char *const *at);
 void mo_each_store(struct mo_each *e, int k, const char *const *at, const char *value);
 void mo_each_done(struct mo_lower *l, struct mo_each *e);
 
-/* --- kernel_reduce.c: kernels that sum along axes
- * ------------------------------------------------------------------
- */
+/* --- kernel_reduce.c: kernels that sum along axes ------------------------------------------------------- */
 enum mo_row_kind { MO_ROW_SOFTMAX, MO_ROW_LOG_SOFTMAX, MO_ROW_NORM, MO_ROW_RMS };
 struct mo_row {
     enum mo_row_kind kind;
@@ -249,9 +222,7 @@ void mo_lower_row(struct mo_lower *l, const struct mo_row *row);
 void mo_lower_reduce(struct mo_lower *l, const char *name, const struct mo_gpu_view *x, const bool *axes,
                      const struct mo_gpu_view *out);
 
-/* --- kernel_window.c: kernels of convolution and pooling
- * --------------------------------------------------------
- */
+/* --- kernel_window.c: kernels of convolution and pooling ------------------------------------------------ */
 enum mo_window_kind {
     MO_WINDOW_MAX,
     MO_WINDOW_AVERAGE,
@@ -281,12 +252,8 @@ bool mo_lower_core(struct mo_lower *l);
  * y: where d is, with the residual's shape. */
 void mo_lower_gemm(struct mo_lower *l, const struct mo_gpu_gemm *gemm, const struct mo_gpu_view *y,
                    const struct mo_gpu_view *residual, const struct mo_fuse *fuse);
-/* kernel_few_rows.c: a product of very few rows, in one launch with any epilogue; its residual is c. */
-bool mo_gpu_is_thin(const struct mo_gpu_gemm *gemm);
-void mo_lower_thin(struct mo_lower *l, const struct mo_gpu_gemm *gemm, const struct mo_fuse *fuse);
 /* An operand as matrices; copied when it lies otherwise.  With `flip` columns may lie together. */
 struct mo_gpu_matrix mo_lower_operand(struct mo_lower *l, struct mo_gpu_view v, bool *flip);
-void mo_lower_matmul(struct mo_lower *l);
 void mo_lower_product(struct mo_lower *l);
 void mo_lower_attention(struct mo_lower *l);
 
@@ -297,23 +264,17 @@ const char *mo_gpu_formula(const struct mo_node *node, bool integers, float *p, 
 
 /* --- one function an operator; table in lower.c -------------------------------------------------------- */
 void mo_lower_conv(struct mo_lower *l);
-/* Whether the node, a Conv, is lowered to what writes with any stride: no library's convolution. */
-bool mo_lower_conv_strides(struct mo_lower *l, const struct mo_node *node);
 void mo_lower_pool(struct mo_lower *l);
 void mo_lower_global_pool(struct mo_lower *l);
 void mo_lower_fused(struct mo_lower *l);
 void mo_lower_step(struct mo_lower *l);
 bool mo_gpu_is_step(const struct mo_node *node);
 void mo_lower_variadic(struct mo_lower *l);
-void mo_lower_clip(struct mo_lower *l);
 void mo_lower_batch_norm(struct mo_lower *l);
 void mo_lower_cast(struct mo_lower *l);
 void mo_lower_view(struct mo_lower *l);
 void mo_lower_transpose(struct mo_lower *l);
 void mo_lower_concat(struct mo_lower *l);
-/* Gives producers their places in concatenations; mo_lower_placed: the place of such a tensor. */
-void mo_lower_plan_concats(struct mo_lower *l);
-bool mo_lower_placed(struct mo_lower *l, int tensor, struct mo_gpu_view *out);
 void mo_lower_split(struct mo_lower *l);
 void mo_lower_slice(struct mo_lower *l);
 void mo_lower_expand(struct mo_lower *l);
@@ -325,10 +286,6 @@ void mo_lower_group_norm(struct mo_lower *l);
 void mo_lower_reduction(struct mo_lower *l);
 void mo_lower_conv_transpose(struct mo_lower *l);
 void mo_lower_quantize(struct mo_lower *l);
-void mo_lower_arg(struct mo_lower *l);
-void mo_lower_cumsum(struct mo_lower *l);
-void mo_lower_gather_elements(struct mo_lower *l);
-void mo_lower_tile(struct mo_lower *l);
 void mo_lower_blocks(struct mo_lower *l);
 void mo_lower_resize(struct mo_lower *l);
 void mo_lower_lrn(struct mo_lower *l);

@@ -62,6 +62,21 @@ void mo_lower_split(struct mo_lower *l) {
     }
 }
 
+/* Each input is copied to its slice of the result. */
+void mo_lower_concat(struct mo_lower *l) {
+    const struct mo_gpu_view first = mo_lower_in(l, 0), y = mo_lower_out_like(l, 0, &first);
+    int64_t at = 0;
+    if (l->rc) return;
+    const int axis = mo_lower_axis(l, 1, first.rank);
+    for (int i = 0; i < l->node->n_in; i++) {
+        const struct mo_gpu_view x = mo_lower_in(l, i);
+        if (l->rc) return;
+        const struct mo_gpu_view part = mo_gpu_slice(&y, axis, at, x.d[axis], 1);
+        mo_lower_copy(l, &x, &part);
+        at += x.d[axis];
+    }
+}
+
 void mo_lower_slice(struct mo_lower *l) {
     int64_t starts[16], axes[16], steps[16];
     struct mo_gpu_view x = mo_lower_in(l, 0);
@@ -140,36 +155,33 @@ void mo_lower_pad(struct mo_lower *l) {
     mo_each_close(l, &e, "r");
 }
 
+/* Gather and GatherElements: an element of the data at the axis' index.  One out of range, an error on cores,
+ * is taken as the nearest that exists: a kernel cannot fail, and reads nothing beyond its operands. */
 void mo_lower_gather(struct mo_lower *l) {
+    const bool elements = !strcmp(l->node->op_type, "GatherElements");
     const struct mo_tensor *t = l->graph->tensors[l->node->in[0]];
-    struct mo_gpu_view x =
-        t->data ? mo_lower_weight(l, t->id, MO_FORM_AS_IS, mo_lower_dtype(l, t->dtype)) : mo_lower_in(l, 0);
-    struct mo_gpu_view index = mo_lower_in(l, 1), data = x;
-    struct mo_elementwise p;
+    const struct mo_gpu_view x = t->data && !l->rc
+                                     ? mo_lower_weight(l, t->id, MO_FORM_AS_IS, mo_lower_dtype(l, t->dtype))
+                                     : mo_lower_in(l, 0),
+                             index = mo_lower_in(l, 1), y = mo_lower_out(l, 0, NULL);
+    const char *at[MO_VIEW_RANK];
+    struct mo_each e;
     if (l->rc) return;
-    int axis = mo_lower_axis(l, 0, x.rank), q = index.rank;
-    /* data: the axes before, a step of 0 for every axis of the indices, the axes behind */
-    data.rank = x.rank - 1 + q;
-    for (int i = 0; i < data.rank; i++) {
-        int from = i < axis ? i : i - q + 1;
-        bool inside = i >= axis && i < axis + q;
-        data.d[i] = inside ? index.d[i - axis] : x.d[from];
-        data.stride[i] = inside ? 0 : x.stride[from];
-    }
-    for (int i = 0; i < x.rank - 1 - axis; i++) { /* indices do not change along the axes behind */
-        index.d[q + i] = 1;
-        index.stride[q + i] = 0;
-        index.rank++;
-    }
-    mo_elementwise_init(l, &p, mo_lower_out(l, 0, NULL));
-    p.type = mo_gpu_value_type(x.dtype);
-    mo_elementwise_in(&p, &data);
-    mo_elementwise_in(&p, &index);
-    p.index = 1;
-    p.step = x.stride[axis];
-    p.rows = x.d[axis];
-    mo_gpu_printf(&p.body, "    r = x0;\n");
-    mo_elementwise_done(l, &p);
+    const int axis = mo_lower_axis(l, 0, x.rank), more = elements ? 0 : index.rank - 1;
+    mo_each_init(l, &e, &y);
+    mo_each_arg(&e, &x, false);
+    mo_each_arg(&e, &index, false);
+    e.out = mo_each_arg(&e, &y, true);
+    for (int i = 0; i < x.rank; i++)
+        at[i] = i == axis ? "j" : mo_each_here[i < axis ? i : i + more];
+    mo_each_text(&e, "    long long j = ");
+    mo_each_value(&e, 1, mo_each_here + (elements ? 0 : axis));
+    mo_each_text(&e,
+                 ";\n    if (j < 0) j += %lld;\n    j = j < 0 ? 0 : j >= %lld ? %lld : j;\n    const $0 v = ",
+                 (long long)x.d[axis], (long long)x.d[axis], (long long)x.d[axis] - 1);
+    mo_each_value(&e, 0, at);
+    mo_each_text(&e, ";\n");
+    mo_each_close(l, &e, "v");
 }
 
 /* --- rows ----------------------------------------------------------------------------------------------- */

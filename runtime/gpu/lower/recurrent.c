@@ -1,146 +1,150 @@
 /* SPDX-License-Identifier: Apache-2.0
  * recurrent.c - RNN, GRU and LSTM on a GPU.
  *
- * The inputs' products of all steps and both directions are one product of the library.  The recurrence is
- * one of two:
- *   looped   one launch, a block a sequence and direction: the state lies in shared memory, and the block
- *            reads the weights anew at every step.  For weights that one SM reads about as soon as a launch
- *            takes, and batches that fill no more than a few blocks an SM.
- *   stepped  every step is a product of the library for all sequences and directions, and a kernel for what
- *            is no product.  All steps have the same text: they learn their number from a constant.
- * Neither has blocks wait for one another, so any let may run them and any graph hold them.
- *
- * The cell's text (recurrent_text.c) is one for both: it computes unit o2 of sequence o1 in direction o0 at
- * time t. */
+ * The inputs' products of all steps and both directions are one product of the library.  Then every step is a
+ * product of the library, the state by the weights for all sequences and directions, and a kernel for what is
+ * no product: the equations of the ONNX operator pages for unit o2 of sequence o1 in direction o0.  The
+ * kernels of all steps have the same text: they learn their number from a constant. */
 #include <math.h>
 #include <string.h>
-#include "runtime/base/numbers.h"
-#include "runtime/gpu/lower/recurrent_impl.h"
+#include "runtime/gpu/lower/lower.h"
+#include "runtime/ops/recurrent.h"
 
-enum { LOOPED_WEIGHTS = 512 << 10 /* bytes of a direction */, LOOPED_BLOCKS = 64, WARP = 32, THREADS = 1024 };
+/* What kernels read and write, by the coordinates that follow: d direction, b sequence, t time, j unit, g
+ * gate and unit. */
+enum part {
+    STEP,      /* 0 */
+    INPUTS,    /* t, b, d, g: the inputs' products */
+    BIAS,      /* d, g (of the inputs' products, then of the states') */
+    INITIAL_H, /* d, b, j */
+    INITIAL_C,
+    STATE_H,
+    STATE_C,
+    OPERAND, /* the state as the product reads it, where that is of another type */
+    SUMS,    /* d, b, g: the state's products */
+    ALL_H,   /* t, d, b, j */
+    LAST_H,  /* d, b, j */
+    LAST_C,
+    PARTS
+};
 
-static void initial_text(struct mo_recurrent_job *j, const char *to, enum mo_part part) {
-    mo_gpu_printf(&j->e.body, "    %s = ", to);
-    if (mo_recurrent_has(j, part))
-        mo_recurrent_value(j, part, mo_each_here);
+struct job {
+    struct mo_lower *l;
+    struct mo_recurrent r;
+    struct mo_gpu_view part[PARTS]; /* rank -1: there is none */
+    struct mo_each e;               /* the kernel at hand */
+    int operand[PARTS];             /* of it, -1: not yet */
+};
+
+static bool has(const struct job *j, enum part part) {
+    return j->part[part].rank >= 0;
+}
+
+/* --- text ----------------------------------------------------------------------------------------------- */
+
+/* A new kernel, a thread a unit of every state. */
+static void begin(struct job *j) {
+    mo_each_init(j->l, &j->e, &j->part[STATE_H]);
+    for (int i = 0; i < PARTS; i++)
+        j->operand[i] = -1;
+}
+
+/* Its operand of that number. */
+static int operand(struct job *j, enum part part) {
+    static const bool written[PARTS] = {[STATE_H] = true, [STATE_C] = true, [OPERAND] = true, [ALL_H] = true};
+    if (j->operand[part] < 0) j->operand[part] = mo_each_arg(&j->e, &j->part[part], written[part]);
+    return j->operand[part];
+}
+
+static void store(struct job *j, enum part part, const char *value) {
+    static const char *const of_all[MO_VIEW_RANK] = {"when", "o0", "o1", "o2"};
+    if (has(j, part)) mo_each_store(&j->e, operand(j, part), part == ALL_H ? of_all : mo_each_here, value);
+}
+
+static void add_bias(struct job *j, int64_t first) {
+    if (has(j, BIAS)) mo_each_text(&j->e, " + @%d(o0, %lld + o2)", operand(j, BIAS), (long long)first);
+}
+
+/* x<gate> and p<gate>: both products with their biases. */
+static void sums_text(struct job *j, int gate) {
+    const int64_t first = gate * j->r.hidden;
+    mo_each_text(&j->e, "    const float x%d = @%d(when, o1, o0, %lld + o2)", gate, operand(j, INPUTS),
+                 (long long)first);
+    add_bias(j, first);
+    mo_each_text(&j->e, ";\n    const float p%d = @%d(o0, o1, %lld + o2)", gate, operand(j, SUMS),
+                 (long long)first);
+    add_bias(j, (j->r.gates + gate) * j->r.hidden);
+    mo_each_text(&j->e, ";\n");
+}
+
+/* The next state: `next`, and `next_c`. */
+static void cell_text(struct job *j) {
+    for (int gate = 0; gate < j->r.gates; gate++)
+        sums_text(j, gate);
+    if (j->r.cell == MO_CELL_LSTM)
+        mo_each_text(&j->e,
+                     "    const float i = mo_sigmoid(x0 + p0, 0, 0), o = mo_sigmoid(x1 + p1, 0, 0);\n"
+                     "    const float f = mo_sigmoid(x2 + p2, 0, 0), g = mo_tanh(x3 + p3, 0, 0);\n"
+                     "    const float next_c = f * @%d + i * g, next = o * mo_tanh(next_c, 0, 0);\n",
+                     operand(j, STATE_C));
+    else if (j->r.cell == MO_CELL_GRU)
+        mo_each_text(&j->e,
+                     "    const float z = mo_sigmoid(x0 + p0, 0, 0), reset = mo_sigmoid(x1 + p1, 0, 0);\n"
+                     "    const float g = mo_tanh(x2 + reset * p2, 0, 0), next = (1 - z) * g + z * @%d;\n",
+                     operand(j, STATE_H));
     else
-        mo_gpu_printf(&j->e.body, "0");
-    mo_gpu_printf(&j->e.body, ";\n");
+        mo_each_text(&j->e, "    const float next = mo_tanh(x0 + p0, 0, 0);\n");
 }
 
-/* --- one launch ----------------------------------------------------------------------------------------- */
-
-/* sums[] of the state by the weights, and a barrier before and behind. */
-static void product_text(struct mo_recurrent_job *j) {
-    struct mo_gpu_text *t = &j->e.body;
-    const int64_t columns = j->r.gates * j->r.hidden;
-    mo_gpu_printf(t,
-                  "    MO_SYNC();\n    for (int k = me; k < %lld; k += %d) {\n    float v = 0;\n"
-                  "    for (int i = 0; i < %lld; i++) v += state[i] * ",
-                  (long long)columns, j->e.threads, (long long)j->r.hidden);
-    mo_recurrent_value(j, MO_PART_WEIGHTS, MO_AT("o0", "k", "i"));
-    mo_gpu_printf(t, ";\n    sums[k] = v;\n    }\n    MO_SYNC();\n");
+/* when, the time of the step. */
+static void time_text(struct job *j) {
+    const long long last = (long long)j->r.seq - 1;
+    mo_each_text(&j->e, "    const int step = (int)@%d(0);\n", operand(j, STEP));
+    if (j->r.directions > 1)
+        mo_each_text(&j->e, "    const int when = o0 ? %lld - step : step;\n", last);
+    else if (j->r.reverse)
+        mo_each_text(&j->e, "    const int when = %lld - step;\n", last);
+    else
+        mo_each_text(&j->e, "    const int when = step;\n");
 }
 
-static void each_unit(struct mo_recurrent_job *j) {
-    mo_gpu_printf(&j->e.body, "    for (int o2 = me; o2 < %lld; o2 += %d) {\n", (long long)j->r.hidden,
-                  j->e.threads);
-}
+/* --- steps ---------------------------------------------------------------------------------------------- */
 
-static void looped_body(struct mo_recurrent_job *j) {
-    const struct mo_recurrent *r = &j->r;
-    struct mo_gpu_text *t = &j->e.body;
-    const bool lstm = r->cell == MO_CELL_LSTM;
-    mo_gpu_printf(t, "    MO_SHARED float sums[%lld];\n", (long long)r->gates * r->hidden);
-    mo_gpu_printf(t, "    MO_SHARED float state[%lld];\n", (long long)r->hidden);
-    if (lstm) mo_gpu_printf(t, "    MO_SHARED float cell[%lld];\n", (long long)r->hidden);
-    mo_gpu_printf(t,
-                  "    const int me = (int)threadIdx.x, o1 = (int)blockIdx.x %% %lld, o0 = (int)blockIdx.x / "
-                  "%lld;\n",
-                  (long long)r->batch, (long long)r->batch);
-    each_unit(j);
-    initial_text(j, "state[o2]", MO_PART_INITIAL_H);
-    if (lstm) initial_text(j, "cell[o2]", MO_PART_INITIAL_C);
-    mo_gpu_printf(t, "    }\n    for (int step = 0; step < %lld; step++) {\n", (long long)r->seq);
-    mo_recurrent_time(j);
-    product_text(j);
-    each_unit(j);
-    mo_recurrent_cell(j);
-    mo_gpu_printf(t, "    state[o2] = next;\n");
-    if (lstm) mo_gpu_printf(t, "    cell[o2] = next_c;\n");
-    mo_recurrent_store(j, MO_PART_ALL_H, MO_AT("when", "o0", "o1", "o2"), "next");
-    mo_gpu_printf(t, "    }\n    }\n    MO_SYNC();\n");
-    each_unit(j);
-    mo_recurrent_store(j, MO_PART_LAST_H, mo_each_here, "state[o2]");
-    if (lstm) mo_recurrent_store(j, MO_PART_LAST_C, mo_each_here, "cell[o2]");
-    mo_gpu_printf(t, "    }\n");
+static void initial_text(struct job *j, const char *name, enum part part) {
+    if (has(j, part))
+        mo_each_text(&j->e, "    const float %s = @%d;\n", name, operand(j, part));
+    else
+        mo_each_text(&j->e, "    const float %s = 0;\n", name);
 }
-
-/* Weights with neighbouring gates together: [D][H][gates H]. */
-static struct mo_gpu_view turned_weights(struct mo_recurrent_job *j) {
-    static const int order[] = {0, 2, 1};
-    struct mo_lower *l = j->l;
-    const int id = l->node->in[MO_RECURRENT_R];
-    if (!l->graph->tensors[id]->data)
-        return mo_lower_ordered(l, mo_lower_in(l, MO_RECURRENT_R), order, l->storage);
-    struct mo_gpu_view v = mo_lower_weight(l, id, MO_FORM_TRANSPOSED, l->storage);
-    if (l->rc) return v;
-    v.stride[1] = 1;
-    v.stride[2] = v.d[1];
-    return v;
-}
-
-static void in_one_launch(struct mo_recurrent_job *j) {
-    const struct mo_recurrent *r = &j->r;
-    const int64_t columns = r->gates * r->hidden;
-    j->part[MO_PART_WEIGHTS] = turned_weights(j);
-    if (j->l->rc) return;
-    mo_recurrent_begin(j, &j->part[MO_PART_INPUTS]);
-    j->e.blocks = r->directions * r->batch;
-    j->e.threads = columns < THREADS ? (int)mo_round_up(columns, WARP) : THREADS;
-    j->e.flops = 2 * r->directions * r->batch * r->seq * columns * r->hidden;
-    looped_body(j);
-    mo_each_done(j->l, &j->e);
-}
-
-/* --- step by step --------------------------------------------------------------------------------------- */
 
 /* States as initial values have them. */
-static void start(struct mo_recurrent_job *j) {
-    mo_recurrent_begin(j, &j->part[MO_PART_STATE_H]);
-    initial_text(j, "const float h", MO_PART_INITIAL_H);
-    mo_recurrent_store(j, MO_PART_STATE_H, mo_each_here, "h");
-    mo_recurrent_store(j, MO_PART_OPERAND, mo_each_here, "h");
-    if (mo_recurrent_has(j, MO_PART_STATE_C)) {
-        initial_text(j, "const float c", MO_PART_INITIAL_C);
-        mo_recurrent_store(j, MO_PART_STATE_C, mo_each_here, "c");
-    }
+static void start(struct job *j) {
+    begin(j);
+    initial_text(j, "h", INITIAL_H);
+    initial_text(j, "c", INITIAL_C);
+    store(j, STATE_H, "h");
+    store(j, OPERAND, "h");
+    store(j, STATE_C, "c");
     mo_each_done(j->l, &j->e);
 }
 
-/* A kernel of one step. */
-static void step_kernel(struct mo_recurrent_job *j) {
-    struct mo_gpu_text *t = &j->e.body;
-    mo_recurrent_begin(j, &j->part[MO_PART_STATE_H]);
-    mo_gpu_printf(t, "    const int step = (int)");
-    mo_recurrent_value(j, MO_PART_STEP, MO_AT("0"));
-    mo_gpu_printf(t, ";\n");
-    mo_recurrent_time(j);
-    mo_recurrent_cell(j);
-    mo_recurrent_store(j, MO_PART_STATE_H, mo_each_here, "next");
-    mo_recurrent_store(j, MO_PART_OPERAND, mo_each_here, "next");
-    mo_recurrent_store(j, MO_PART_STATE_C, mo_each_here, "next_c");
-    mo_recurrent_store(j, MO_PART_ALL_H, MO_AT("when", "o0", "o1", "o2"), "next");
+static void step_kernel(struct job *j) {
+    begin(j);
+    time_text(j);
+    cell_text(j);
+    store(j, STATE_H, "next");
+    store(j, OPERAND, "next");
+    store(j, STATE_C, "next_c");
+    store(j, ALL_H, "next");
     mo_each_done(j->l, &j->e);
 }
 
 /* The state by the weights, for all sequences and directions. */
-static void step_product(struct mo_recurrent_job *j, const struct mo_gpu_matrix *weights, bool transposed) {
-    const enum mo_part from = mo_recurrent_has(j, MO_PART_OPERAND) ? MO_PART_OPERAND : MO_PART_STATE_H;
+static void step_product(struct job *j, const struct mo_gpu_matrix *weights, bool transposed) {
     static const struct mo_fuse none = {.residual = -1};
     const struct mo_recurrent *r = &j->r;
     const bool both = r->directions > 1;
-    const struct mo_gpu_view *to = &j->part[MO_PART_SUMS];
+    const struct mo_gpu_view *to = &j->part[SUMS];
     const int64_t columns = to->d[2];
     const struct mo_gpu_gemm g = {
         .count = r->directions,
@@ -149,27 +153,29 @@ static void step_product(struct mo_recurrent_job *j, const struct mo_gpu_matrix 
         .k = r->hidden,
         .transposed = transposed,
         .alpha = 1,
-        .a = {.at = j->part[from].place, .row = r->hidden, .step = both ? r->batch * r->hidden : 0},
+        .a = {.at = j->part[has(j, OPERAND) ? OPERAND : STATE_H].place,
+              .row = r->hidden,
+              .step = both ? r->batch * r->hidden : 0},
         .b = *weights,
         .d = {.at = to->place, .row = columns, .step = both ? r->batch * columns : 0}};
     mo_lower_gemm(j->l, &g, to, NULL, &none);
 }
 
-static void new_part(struct mo_recurrent_job *j, enum mo_part part, moire_dtype dtype, int64_t columns) {
+static void new_part(struct job *j, enum part part, moire_dtype dtype, int64_t columns) {
     const int64_t d[3] = {j->r.directions, j->r.batch, columns};
     j->part[part] = mo_lower_new(j->l, dtype, 3, d, NULL);
 }
 
-static void new_parts(struct mo_recurrent_job *j) {
+static void new_parts(struct job *j) {
     const struct mo_recurrent *r = &j->r;
     const moire_dtype storage = j->l->storage;
-    new_part(j, MO_PART_STATE_H, MOIRE_F32, r->hidden);
-    if (r->cell == MO_CELL_LSTM) new_part(j, MO_PART_STATE_C, MOIRE_F32, r->hidden);
-    if (storage != MOIRE_F32) new_part(j, MO_PART_OPERAND, storage, r->hidden);
-    new_part(j, MO_PART_SUMS, storage, r->gates * r->hidden);
+    new_part(j, STATE_H, MOIRE_F32, r->hidden);
+    if (r->cell == MO_CELL_LSTM) new_part(j, STATE_C, MOIRE_F32, r->hidden);
+    if (storage != MOIRE_F32) new_part(j, OPERAND, storage, r->hidden);
+    new_part(j, SUMS, storage, r->gates * r->hidden);
 }
 
-static struct mo_gpu_view numbers_of_steps(struct mo_recurrent_job *j) {
+static struct mo_gpu_view numbers_of_steps(struct job *j) {
     struct mo_gpu_view v = {.rank = -1};
     int32_t *number = mo_alloc(j->l->env, (size_t)j->r.seq * sizeof *number);
     if (!number) mo_lower_fail(j->l, MOIRE_ENOMEM, "out of memory");
@@ -180,7 +186,7 @@ static struct mo_gpu_view numbers_of_steps(struct mo_recurrent_job *j) {
     return v;
 }
 
-static void step_by_step(struct mo_recurrent_job *j) {
+static void step_by_step(struct job *j) {
     static const int turn[] = {0, 2, 1};
     const struct mo_gpu_view steps = numbers_of_steps(j), r = mo_lower_stored(j->l, MO_RECURRENT_R);
     bool flip = false;
@@ -190,20 +196,18 @@ static void step_by_step(struct mo_recurrent_job *j) {
     if (j->l->rc) return;
     start(j);
     for (int64_t s = 0; s < j->r.seq && !j->l->rc; s++) {
-        j->part[MO_PART_STEP] = mo_gpu_slice(&steps, 0, s, 1, 1);
+        j->part[STEP] = mo_gpu_slice(&steps, 0, s, 1, 1);
         step_product(j, &weights, flip);
         step_kernel(j);
     }
-    if (mo_recurrent_has(j, MO_PART_LAST_H))
-        mo_lower_copy(j->l, &j->part[MO_PART_STATE_H], &j->part[MO_PART_LAST_H]);
-    if (mo_recurrent_has(j, MO_PART_LAST_C))
-        mo_lower_copy(j->l, &j->part[MO_PART_STATE_C], &j->part[MO_PART_LAST_C]);
+    if (has(j, LAST_H)) mo_lower_copy(j->l, &j->part[STATE_H], &j->part[LAST_H]);
+    if (has(j, LAST_C)) mo_lower_copy(j->l, &j->part[STATE_C], &j->part[LAST_C]);
 }
 
 /* --- the operator --------------------------------------------------------------------------------------- */
 
 /* The inputs' products: [steps][sequences][directions][gates and units], or the first two turned round. */
-static void inputs_of(struct mo_recurrent_job *j) {
+static void inputs_of(struct job *j) {
     static const struct mo_fuse none = {.residual = -1};
     static const int columns[] = {1, 0}, turn[] = {1, 0, 2, 3};
     const struct mo_recurrent *r = &j->r;
@@ -225,23 +229,23 @@ static void inputs_of(struct mo_recurrent_job *j) {
     g.b = mo_lower_operand(l, mo_gpu_permute(&rows, columns), &g.transposed);
     g.d = (struct mo_gpu_matrix){.at = y.place, .row = g.n};
     mo_lower_gemm(l, &g, &y, NULL, &none);
-    j->part[MO_PART_INPUTS] = r->batch_first ? mo_gpu_permute(&y, turn) : y;
+    j->part[INPUTS] = r->batch_first ? mo_gpu_permute(&y, turn) : y;
 }
 
 /* Optional operands, and outputs that are asked for; batch first is only another view. */
-static void ports_of(struct mo_recurrent_job *j) {
+static void ports_of(struct job *j) {
     static const int state[] = {1, 0, 2}, all[] = {1, 2, 0, 3};
     static const struct {
-        enum mo_part part;
+        enum part part;
         int port;
         bool out;
         const int *turn;
-    } ports[] = {{MO_PART_BIAS, MO_RECURRENT_BIAS, false, NULL},
-                 {MO_PART_INITIAL_H, MO_RECURRENT_INITIAL_H, false, state},
-                 {MO_PART_INITIAL_C, MO_RECURRENT_INITIAL_C, false, state},
-                 {MO_PART_ALL_H, MO_RECURRENT_Y, true, all},
-                 {MO_PART_LAST_H, MO_RECURRENT_Y_H, true, state},
-                 {MO_PART_LAST_C, MO_RECURRENT_Y_C, true, state}};
+    } ports[] = {{BIAS, MO_RECURRENT_BIAS, false, NULL},
+                 {INITIAL_H, MO_RECURRENT_INITIAL_H, false, state},
+                 {INITIAL_C, MO_RECURRENT_INITIAL_C, false, state},
+                 {ALL_H, MO_RECURRENT_Y, true, all},
+                 {LAST_H, MO_RECURRENT_Y_H, true, state},
+                 {LAST_C, MO_RECURRENT_Y_C, true, state}};
     const struct mo_node *node = j->l->node;
     for (size_t i = 0; i < sizeof ports / sizeof *ports && !j->l->rc; i++) {
         struct mo_gpu_view *v = &j->part[ports[i].part];
@@ -267,23 +271,17 @@ static bool is_plain(struct mo_lower *l, const struct mo_recurrent *r) {
 void mo_lower_recurrent(struct mo_lower *l) {
     struct mo_value in[MO_RECURRENT_INPUTS];
     const struct mo_op_ctx ctx = mo_lower_ctx(l, in, MO_RECURRENT_INPUTS);
-    struct mo_recurrent_job j = {.l = l};
+    struct job j = {.l = l};
     if (in[MO_RECURRENT_X].dtype != MOIRE_F32)
         mo_lower_fail(l, MOIRE_EUNSUPPORTED, "%s is not supported by this operator on a GPU",
                       mo_dtype_name(in[MO_RECURRENT_X].dtype));
     if (!l->rc) l->rc = mo_recurrent_describe(&ctx, &j.r);
-    for (int i = 0; i < MO_PARTS; i++)
+    for (int i = 0; i < PARTS; i++)
         j.part[i].rank = -1;
     if (!l->rc && !is_plain(l, &j.r))
         mo_lower_fail(l, MOIRE_EUNSUPPORTED, "this form of the operator is not supported on a GPU");
     if (l->rc) return;
-    j.looped = j.r.gates * j.r.hidden * j.r.hidden * (int64_t)mo_dtype_bytes(l->storage) <= LOOPED_WEIGHTS &&
-               j.r.directions * j.r.batch <= LOOPED_BLOCKS;
     inputs_of(&j);
     ports_of(&j);
-    if (l->rc) return;
-    if (j.looped)
-        in_one_launch(&j);
-    else
-        step_by_step(&j);
+    if (!l->rc) step_by_step(&j);
 }

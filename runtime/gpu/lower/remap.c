@@ -1,23 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * remap.c - operators whose outputs are inputs at other coordinates: Resize, Tile, blocks of pixels; and
+ * remap.c - operators whose outputs are inputs at other coordinates: Resize, blocks of pixels; and
  * normalization over neighbouring channels. */
 #include <stdio.h>
 #include <string.h>
 #include "runtime/gpu/lower/lower.h"
 #include "runtime/ops/image/resize.h"
-
-void mo_lower_tile(struct mo_lower *l) {
-    char name[MO_VIEW_RANK][40];
-    const char *at[MO_VIEW_RANK];
-    struct mo_each e;
-    if (!mo_each_open(l, &e, 1, 0)) return;
-    for (int i = 0; i < e.over.rank; i++) {
-        snprintf(name[i], sizeof name[i], "o%d %% %lld", i, (long long)e.arg[0].d[i]);
-        at[i] = e.arg[0].d[i] == e.over.d[i] ? mo_each_here[i] : name[i];
-    }
-    mo_each_declare(&e, "v", 0, at);
-    mo_each_close(l, &e, "v");
-}
 
 /* A transpose of six dimensions: the input as one view, the output as another. */
 void mo_lower_blocks(struct mo_lower *l) {
@@ -117,11 +104,10 @@ void mo_lower_resize(struct mo_lower *l) {
         mo_each_init(l, &e, &y);
         mo_each_arg(&e, &x, false);
         resize_text(l, &e, taps, changes, extrapolation);
-        const int out = mo_each_arg(&e, &y, true);
+        e.out = mo_each_arg(&e, &y, true);
         mo_gpu_printf(&e.body, "    ");
         mo_gpu_act_text(&e.body, fuse->act, fuse->a, fuse->b);
-        mo_each_store(&e, out, mo_each_here, "r");
-        mo_each_done(l, &e);
+        mo_each_close(l, &e, "r");
     }
     mo_resize_free(&ctx, taps);
 }
@@ -131,8 +117,12 @@ void mo_lower_resize(struct mo_lower *l) {
 
 void mo_lower_lrn(struct mo_lower *l) {
     const int64_t size = mo_attr_int(l->node, "size", 1), low = (size - 1) / 2, high = size - 1 - low;
+    const struct mo_gpu_view x = mo_lower_in(l, 0), y = mo_lower_out_like(l, 0, &x);
     struct mo_each e;
-    if (!mo_each_open(l, &e, 1, 0)) return;
+    if (l->rc) return;
+    mo_each_init(l, &e, &y);
+    mo_each_arg(&e, &x, false);
+    e.out = mo_each_arg(&e, &y, true);
     mo_each_text(&e,
                  "    float s = 0;\n    const int from = o1 - %lld, to = o1 + %lld;\n"
                  "    for (int c = from < 0 ? 0 : from; c <= to && c < %lld; c++) {\n"

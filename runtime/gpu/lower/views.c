@@ -75,6 +75,11 @@ struct mo_gpu_view mo_lower_stored(struct mo_lower *l, int k) {
     return constant ? mo_lower_weight(l, l->node->in[k], MO_FORM_AS_IS, l->storage) : mo_lower_in(l, k);
 }
 
+struct mo_gpu_place mo_lower_bias(struct mo_lower *l) {
+    if (!mo_lower_has(l, 2)) return (struct mo_gpu_place){MO_GPU_NONE, 0, 0};
+    return mo_lower_ordered(l, mo_lower_stored(l, 2), NULL, l->storage).place;
+}
+
 struct mo_op_ctx mo_lower_ctx(const struct mo_lower *l, struct mo_value *in, int cap) {
     const struct mo_node *node = l->node;
     struct mo_op_ctx ctx = {
@@ -87,8 +92,6 @@ struct mo_op_ctx mo_lower_ctx(const struct mo_lower *l, struct mo_value *in, int
 
 struct mo_gpu_view mo_lower_out(struct mo_lower *l, int k, const int *order) {
     const struct mo_tensor *t = l->graph->tensors[l->node->out[k]];
-    struct mo_gpu_view placed;
-    if (mo_lower_placed(l, t->id, &placed)) return placed;
     struct mo_gpu_view v = mo_lower_new(l, mo_lower_dtype(l, t->dtype), t->shape.rank, t->shape.d, order);
     mo_lower_set(l, k, v);
     return v;
@@ -96,15 +99,6 @@ struct mo_gpu_view mo_lower_out(struct mo_lower *l, int k, const int *order) {
 
 void mo_lower_set(struct mo_lower *l, int k, struct mo_gpu_view view) {
     if (!l->rc) l->views[l->node->out[k]] = view;
-}
-
-bool mo_gpu_is_dense(const struct mo_gpu_view *v) {
-    int64_t stride = 1;
-    for (int i = v->rank - 1; i >= 0; i--) {
-        if (v->d[i] != 1 && v->stride[i] != stride) return false;
-        stride *= v->d[i];
-    }
-    return true;
 }
 
 /* Walks both shapes from the end; a group of new dimensions must fall into a run of old ones that is dense in

@@ -5,24 +5,15 @@
 #include "runtime/base/sum.h"
 #include "runtime/gpu/lower/lower.h"
 
-/* Index in the constant of element `i` of the form; -1: it is zero. */
-static int64_t source_index(enum mo_gpu_form_kind form, moire_dtype dtype, const struct mo_shape *s,
-                            int64_t i) {
+/* Index in the constant of element `i` of the form. */
+static int64_t source_index(enum mo_gpu_form_kind form, const struct mo_shape *s, int64_t i) {
     const int64_t *d = s->d;
     const int64_t taps = s->rank > 2 ? mo_extent(s, 2, s->rank) : 1;
-    const int64_t channels = form == MO_FORM_KRSC_WIDE ? mo_round_up(d[1], mo_gpu_vector(dtype)) : 0;
-    const int64_t rows = s->rank > 1 ? d[s->rank - 2] : 1, columns = s->rank ? d[s->rank - 1] : 1;
-    const int64_t matrix = rows * columns;
     switch (form) {
-    case MO_FORM_KRSC_WIDE:
-        if (i % channels >= d[1]) return -1;
-        return i / (taps * channels) * taps * d[1] + i % channels * taps + i / channels % taps;
     case MO_FORM_KRSC: /* ((k taps) + tap) C + c */
         return i / (taps * d[1]) * taps * d[1] + i % d[1] * taps + i / d[1] % taps;
     case MO_FORM_RSK: /* tap K + k */
         return i % d[0] * taps + i / d[0];
-    case MO_FORM_TRANSPOSED: /* n K + k */
-        return i / matrix * matrix + i % rows * columns + i % matrix / rows;
     default:
         return i;
     }
@@ -39,8 +30,7 @@ static void convert(const struct mo_tensor *t, enum mo_gpu_form_kind form, moire
         return;
     }
     for (int64_t i = 0; i < n; i++) {
-        int64_t at = source_index(form, dtype, &t->shape, i);
-        if (at < 0) continue; /* memory is zero */
+        int64_t at = source_index(form, &t->shape, i);
         if (direct && size == sizeof(float))
             ((float *)out)[i] = ((const float *)t->data)[at];
         else if (dtype == MOIRE_F16 && t->dtype == MOIRE_F32)
@@ -93,7 +83,6 @@ struct mo_gpu_view mo_lower_weight(struct mo_lower *l, int tensor, enum mo_gpu_f
             return view_of(t, l->forms[i].weight, dtype);
     int weight = -1;
     int64_t n = mo_shape_count(&t->shape);
-    if (form == MO_FORM_KRSC_WIDE) n = n / t->shape.d[1] * mo_round_up(t->shape.d[1], mo_gpu_vector(dtype));
     void *data = take_room(l, dtype, n);
     if (data && mo_lower_grow(l, &l->forms, l->n_forms, &l->cap_forms, sizeof *l->forms)) {
         convert(t, form, dtype, data, n);
