@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * engine_gpu_lets.c - lets of GPUs from one plan to the next, on a thread of its own; opening
- * and closing the device.
- *
- * A change has three parts: lets that the plan in force lacks are opened, and graphs made for the tenants and
- * batches of every let of the plan, all while blocks run; then under the engine's lock the core takes the
- * plan, and blocks start on its lets; then lets that it does not name are closed, each when its last block
- * has ended. */
+ * engine_gpu_lets.c - lets of GPUs from one plan to the next, on a thread of its own (`prepare` of
+ * engine_gpu.h); opening and closing the device. */
 #include <stdio.h>
 #include <string.h>
 #include "runtime/engine/engine_gpu_impl.h"

@@ -10,7 +10,7 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
-#include "runtime/gpu/cuda/exec_impl.h"
+#include "runtime/gpu/cuda/exec.h"
 #include "tests/cuda/gpu_host.h"
 
 enum { PINNED = 1 << 20 };
@@ -91,7 +91,7 @@ void exec_rig_settle(struct exec_rig *r) {
     assert_int_equal(mo_exec_wait(r->exec, r->target.stream), 0);
 }
 
-int exec_rig_queue(struct exec_rig *r, struct mo_cuda_loaded *loaded, int instance, int begin, int end,
+int exec_rig_queue(struct exec_rig *r, struct mo_gpu_loaded *loaded, int instance, int begin, int end,
                    moire_error *err) {
     int rc = MOIRE_OK;
     if (!mo_cuda_exec_ready(loaded, instance, r->target.place, begin, end))
@@ -99,10 +99,10 @@ int exec_rig_queue(struct exec_rig *r, struct mo_cuda_loaded *loaded, int instan
     return rc ? rc : mo_cuda_exec_queue(loaded, instance, &r->target, begin, end, err);
 }
 
-void exec_rig_run(struct exec_rig *r, struct mo_cuda_loaded *loaded, int instance, const moire_tensor *in,
+void exec_rig_run(struct exec_rig *r, struct mo_gpu_loaded *loaded, int instance, const moire_tensor *in,
                   moire_tensor *out) {
-    const struct mo_gpu_program *p = mo_cuda_exec_program(loaded);
-    const uint64_t arena = mo_cuda_exec_arena(loaded, instance);
+    const struct mo_gpu_program *p = &loaded->program;
+    const uint64_t arena = loaded->arenas[instance];
     moire_error err = {0};
     assert_int_equal(r->cu.fill(arena, 0xff, (size_t)p->arena_bytes, r->target.stream), 0);
     for (int i = 0; i < p->n_inputs; i++) {

@@ -42,9 +42,9 @@ struct mo_gpu_program *exec_rig_lower(const struct mo_graph *g, enum mo_gpu_prec
 /* Until the lane's stream is idle. */
 void exec_rig_settle(struct exec_rig *r);
 /* Segments [begin, end) into the stream, prepared when they are not. */
-int exec_rig_queue(struct exec_rig *r, struct mo_cuda_loaded *loaded, int instance, int begin, int end,
+int exec_rig_queue(struct exec_rig *r, struct mo_gpu_loaded *loaded, int instance, int begin, int end,
                    moire_error *err);
 /* Inputs in, all segments one by one, outputs out; their data are free()d by the caller. */
-void exec_rig_run(struct exec_rig *r, struct mo_cuda_loaded *loaded, int instance, const moire_tensor *in,
+void exec_rig_run(struct exec_rig *r, struct mo_gpu_loaded *loaded, int instance, const moire_tensor *in,
                   moire_tensor *out);
 #endif

@@ -29,10 +29,8 @@ struct ob *gpu_case_resampled(void) {
     ob_int(b, "size", 3);
     ob_node(b, "Concat", "n n", "u");
     ob_int(b, "axis", 1);
-    ob_node(b, "DepthToSpace", "u", "s");
-    ob_int(b, "blocksize", 2);
     ob_int64s(b, "pads", "0,0,1,2,0,0,1,0");
-    ob_node(b, "Pad", "s pads", "y");
+    ob_node(b, "Pad", "u pads", "y");
     ob_string(b, "mode", "reflect");
     ob_output(b, "n");
     ob_output(b, "y");

@@ -28,7 +28,7 @@ _Static_assert(offsetof(CUdevResource, sm.smCoscheduledAlignment) ==
 /* The header's function in the plugin's field: another signature is a warning, and warnings are errors. */
 void mo_cuda_check_signatures(struct mo_cuda_driver *cu);
 void mo_cuda_check_signatures(struct mo_cuda_driver *cu) {
-#define SAME_SIGNATURE(field, symbol, optional, arguments) cu->field = symbol;
+#define SAME_SIGNATURE(field, symbol, arguments) cu->field = symbol;
     MO_CU_FUNCTIONS(SAME_SIGNATURE)
 #undef SAME_SIGNATURE
 }

@@ -12,7 +12,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include "runtime/gpu/child/child_serve.h"
+#include "runtime/gpu/child/child.h"
 #include "runtime/gpu/child/child_wire.h"
 
 int main(void) {

@@ -39,4 +39,8 @@ struct mo_gpu_child_bounds {
     int64_t settled_ns;      /* a child that lived so long begins the waits anew: 10 s */
 };
 void mo_gpu_child_bounds(struct mo_gpu_system *system, const struct mo_gpu_child_bounds *bounds);
+
+/* In the child: serves the channel and the pool behind these descriptors (child_wire.h) until the library is
+ * gone or says goodbye, then ends the process.  Returns an exit status when it cannot begin. */
+int mo_child_serve(const struct mo_env *env, int link_fd, int channel_fd, int pool_fd);
 #endif

@@ -67,10 +67,6 @@ static void believe(const struct mo_child_pending *run, int64_t now, struct mo_g
         if (*parts[i] < 0 || *parts[i] > t->end - t->start) *parts[i] = 0;
 }
 
-static void damaged(struct mo_gpu_system *s, const char *what) {
-    lose(s, true, what);
-}
-
 /* `answer` is our own copy. */
 static void take(struct mo_gpu_system *s, struct mo_child_answer *answer) {
     const uint32_t at = (uint32_t)answer->run, generation = (uint32_t)(answer->run >> 32);
@@ -79,7 +75,7 @@ static void take(struct mo_gpu_system *s, struct mo_child_answer *answer) {
     const bool known = at < MO_CHILD_ANSWERS && s->runs[at].used && s->runs[at].generation == generation &&
                        answer->code <= 0 && answer->code >= MOIRE_EDEVICE;
     if (!known) {
-        damaged(s, "the process of the GPUs answers what was not asked: its memory is damaged");
+        lose(s, true, "the process of the GPUs answers what was not asked: its memory is damaged");
         mo_child_unlock(s);
         return;
     }
@@ -168,7 +164,7 @@ void *mo_child_take_answers(void *system) {
         const bool gone = atomic_load(&s->gone); /* before the last look */
         if (!drain(s)) {
             mo_child_lock(s);
-            damaged(s, "the process of the GPUs has damaged its queue");
+            lose(s, true, "the process of the GPUs has damaged its queue");
             mo_child_unlock(s);
             return NULL;
         }

@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * child_impl.h - the inside of the library's side of a GPU process, shared by its files:
- *   child.c            the table; lets and runs
- *   child_programs.c   programs: the pool
- *   child_staging.c    staging memory
- *   child_call.c       questions and their answers
- *   child_answers.c    ends of runs, watch over the child
- *   child_life.c       start, end, start anew
- *   child_open.c       the system: opened, closed
+ * child_impl.h - the inside of the library's side of a GPU process, shared by its files.
  *
  * system->lock guards everything but the channel's contents and what is said below.  `up` is a state:
  *   DOWN       no child; tables may change

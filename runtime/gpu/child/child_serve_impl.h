@@ -9,7 +9,7 @@
 #ifndef MO_GPU_CHILD_SERVE_IMPL_H
 #define MO_GPU_CHILD_SERVE_IMPL_H
 #include "runtime/base/lock.h"
-#include "runtime/gpu/child/child_serve.h"
+#include "runtime/gpu/child/child.h"
 #include "runtime/gpu/child/child_wire.h"
 #include "runtime/gpu/program.h"
 

@@ -11,8 +11,8 @@ static int refuse(const struct mo_cuda_blas *blas, unsigned status, moire_error 
 int mo_cuda_blas_open(struct mo_cuda_blas *blas, const struct mo_env *env, const char *path,
                       moire_error *err) {
     static const struct mo_cuda_symbol symbols[] = {
-        {"cublasLtGetVersion", offsetof(struct mo_cuda_blas, get_version), false},
-#define ROW(field, symbol, arguments) {#symbol, offsetof(struct mo_cuda_blas, field), false},
+        {"cublasLtGetVersion", offsetof(struct mo_cuda_blas, get_version)},
+#define ROW(field, symbol, arguments) {#symbol, offsetof(struct mo_cuda_blas, field)},
         MO_BLAS_FUNCTIONS(ROW)
 #undef ROW
     };

@@ -26,7 +26,6 @@
 #ifndef MO_CUDA_H
 #define MO_CUDA_H
 #include "runtime/gpu/cuda/driver.h"
-#include "runtime/gpu/cuda/fail.h"
 #include "runtime/gpu/gpu_ops.h"
 #include "runtime/base/lock.h"
 
@@ -93,7 +92,6 @@ struct mo_cuda_gpu {
     mo_cu_library probe;
     int64_t used, limit;       /* bytes of device memory */
     struct mo_cuda_exec *exec; /* made with the first program */
-    struct mo_gpu_loaded *programs;
     _Atomic bool lost;
     char reason[300]; /* written before `lost` */
 };

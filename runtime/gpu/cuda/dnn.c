@@ -17,9 +17,9 @@ static int refuse(const struct mo_cuda_dnn *dnn, unsigned status, moire_error *e
 int mo_cuda_dnn_open(struct mo_cuda_dnn *dnn, const struct mo_env *env, const struct mo_cuda_driver *cu,
                      const char *path, moire_error *err) {
     static const struct mo_cuda_symbol symbols[] = {
-        {"cudnnGetVersion", offsetof(struct mo_cuda_dnn, get_version), false},
-        {"cudnnGetErrorString", offsetof(struct mo_cuda_dnn, error_text), false},
-#define ROW(field, symbol, arguments) {#symbol, offsetof(struct mo_cuda_dnn, field), false},
+        {"cudnnGetVersion", offsetof(struct mo_cuda_dnn, get_version)},
+        {"cudnnGetErrorString", offsetof(struct mo_cuda_dnn, error_text)},
+#define ROW(field, symbol, arguments) {#symbol, offsetof(struct mo_cuda_dnn, field)},
         MO_DNN_FUNCTIONS(ROW)
 #undef ROW
     };

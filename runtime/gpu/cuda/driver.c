@@ -3,7 +3,7 @@
 #include "runtime/gpu/cuda/driver.h"
 
 static const struct mo_cuda_symbol symbols[] = {
-#define ROW(field, symbol, optional, arguments) {#symbol, offsetof(struct mo_cuda_driver, field), optional},
+#define ROW(field, symbol, arguments) {#symbol, offsetof(struct mo_cuda_driver, field)},
     MO_CU_FUNCTIONS(ROW)
 #undef ROW
 };

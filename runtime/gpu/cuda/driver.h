@@ -3,7 +3,7 @@
  *
  * The tags of opaque structs are those of cuda.h, so that tools/cuda/check_headers.c, which sees both, can
  * compare every signature, value and layout where the toolkit is installed (`make cuda`).  Versions are
- * spelled out in the names: a suffix fixes the ABI.  Results are the driver's CUresult; fail.h turns them
+ * spelled out in the names: a suffix fixes the ABI.  Results are the driver's CUresult; fail.c turns them
  * into codes. */
 #ifndef MO_CUDA_DRIVER_H
 #define MO_CUDA_DRIVER_H
@@ -59,81 +59,90 @@ struct mo_cu_resource {
 /* Passed by pointer: struct mo_cu_resource has its layout. */
 struct CUdevResource_st;
 
-/* X(field, symbol, optional, arguments) */
+/* X(field, symbol, arguments) */
 #define MO_CU_FUNCTIONS(X)                                                                                   \
-    X(init, cuInit, 0, (unsigned flags))                                                                     \
-    X(driver_version, cuDriverGetVersion, 0, (int *level))                                                   \
-    X(error_name, cuGetErrorName, 0, (unsigned result, const char **out))                                    \
-    X(error_text, cuGetErrorString, 0, (unsigned result, const char **out))                                  \
-    X(device_count, cuDeviceGetCount, 0, (int *n))                                                           \
-    X(device_get, cuDeviceGet, 0, (mo_cu_device * out, int index))                                           \
-    X(device_name, cuDeviceGetName, 0, (char *out, int n, mo_cu_device d))                                   \
-    X(device_bus, cuDeviceGetPCIBusId, 0, (char *out, int n, mo_cu_device d))                                \
-    X(device_attribute, cuDeviceGetAttribute, 0, (int *out, unsigned attribute, mo_cu_device d))             \
-    X(device_resource, cuDeviceGetDevResource, 1,                                                            \
+    X(init, cuInit, (unsigned flags))                                                                        \
+    X(driver_version, cuDriverGetVersion, (int *level))                                                      \
+    X(error_name, cuGetErrorName, (unsigned result, const char **out))                                       \
+    X(error_text, cuGetErrorString, (unsigned result, const char **out))                                     \
+    X(device_count, cuDeviceGetCount, (int *n))                                                              \
+    X(device_get, cuDeviceGet, (mo_cu_device * out, int index))                                              \
+    X(device_name, cuDeviceGetName, (char *out, int n, mo_cu_device d))                                      \
+    X(device_bus, cuDeviceGetPCIBusId, (char *out, int n, mo_cu_device d))                                   \
+    X(device_attribute, cuDeviceGetAttribute, (int *out, unsigned attribute, mo_cu_device d))                \
+    X(device_resource, cuDeviceGetDevResource,                                                               \
       (mo_cu_device d, struct CUdevResource_st * out, unsigned type))                                        \
-    X(primary_retain, cuDevicePrimaryCtxRetain, 0, (mo_cu_context * out, mo_cu_device d))                    \
-    X(primary_release, cuDevicePrimaryCtxRelease_v2, 0, (mo_cu_device d))                                    \
-    X(context_push, cuCtxPushCurrent_v2, 0, (mo_cu_context c))                                               \
-    X(context_pop, cuCtxPopCurrent_v2, 0, (mo_cu_context * out))                                             \
-    X(priorities, cuCtxGetStreamPriorityRange, 0, (int *least, int *greatest))                               \
-    X(sm_split, cuDevSmResourceSplitByCount, 1,                                                              \
+    X(primary_retain, cuDevicePrimaryCtxRetain, (mo_cu_context * out, mo_cu_device d))                       \
+    X(primary_release, cuDevicePrimaryCtxRelease_v2, (mo_cu_device d))                                       \
+    X(context_push, cuCtxPushCurrent_v2, (mo_cu_context c))                                                  \
+    X(context_pop, cuCtxPopCurrent_v2, (mo_cu_context * out))                                                \
+    X(priorities, cuCtxGetStreamPriorityRange, (int *least, int *greatest))                                  \
+    X(sm_split, cuDevSmResourceSplitByCount,                                                                 \
       (struct CUdevResource_st * groups, unsigned *n, const struct CUdevResource_st *input,                  \
        struct CUdevResource_st *rest, unsigned flags, unsigned least))                                       \
-    X(resource_desc, cuDevResourceGenerateDesc, 1,                                                           \
+    X(resource_desc, cuDevResourceGenerateDesc,                                                              \
       (mo_cu_resource_desc * out, struct CUdevResource_st * resources, unsigned n))                          \
-    X(green_create, cuGreenCtxCreate, 1,                                                                     \
+    X(green_create, cuGreenCtxCreate,                                                                        \
       (mo_cu_green * out, mo_cu_resource_desc desc, mo_cu_device d, unsigned flags))                         \
-    X(green_destroy, cuGreenCtxDestroy, 1, (mo_cu_green g))                                                  \
-    X(green_context, cuCtxFromGreenCtx, 1, (mo_cu_context * out, mo_cu_green g))                             \
-    X(green_stream, cuGreenCtxStreamCreate, 1,                                                               \
+    X(green_destroy, cuGreenCtxDestroy, (mo_cu_green g))                                                     \
+    X(green_context, cuCtxFromGreenCtx, (mo_cu_context * out, mo_cu_green g))                                \
+    X(green_stream, cuGreenCtxStreamCreate,                                                                  \
       (mo_cu_stream * out, mo_cu_green g, unsigned flags, int priority))                                     \
-    X(stream_create, cuStreamCreateWithPriority, 0, (mo_cu_stream * out, unsigned flags, int priority))      \
-    X(stream_destroy, cuStreamDestroy_v2, 0, (mo_cu_stream s))                                               \
-    X(stream_query, cuStreamQuery, 0, (mo_cu_stream s))                                                      \
-    X(capture_begin, cuStreamBeginCapture_v2, 0, (mo_cu_stream s, unsigned mode))                            \
-    X(capture_end, cuStreamEndCapture, 0, (mo_cu_stream s, mo_cu_graph * out))                               \
-    X(event_create, cuEventCreate, 0, (mo_cu_event * out, unsigned flags))                                   \
-    X(event_destroy, cuEventDestroy_v2, 0, (mo_cu_event e))                                                  \
-    X(event_record, cuEventRecord, 0, (mo_cu_event e, mo_cu_stream s))                                       \
-    X(event_query, cuEventQuery, 0, (mo_cu_event e))                                                         \
-    X(event_elapsed, cuEventElapsedTime, 0, (float *ms, mo_cu_event begin, mo_cu_event end))                 \
-    X(graph_instantiate, cuGraphInstantiateWithFlags, 0,                                                     \
+    X(stream_create, cuStreamCreateWithPriority, (mo_cu_stream * out, unsigned flags, int priority))         \
+    X(stream_destroy, cuStreamDestroy_v2, (mo_cu_stream s))                                                  \
+    X(stream_query, cuStreamQuery, (mo_cu_stream s))                                                         \
+    X(capture_begin, cuStreamBeginCapture_v2, (mo_cu_stream s, unsigned mode))                               \
+    X(capture_end, cuStreamEndCapture, (mo_cu_stream s, mo_cu_graph * out))                                  \
+    X(event_create, cuEventCreate, (mo_cu_event * out, unsigned flags))                                      \
+    X(event_destroy, cuEventDestroy_v2, (mo_cu_event e))                                                     \
+    X(event_record, cuEventRecord, (mo_cu_event e, mo_cu_stream s))                                          \
+    X(event_query, cuEventQuery, (mo_cu_event e))                                                            \
+    X(event_elapsed, cuEventElapsedTime, (float *ms, mo_cu_event begin, mo_cu_event end))                    \
+    X(graph_instantiate, cuGraphInstantiateWithFlags,                                                        \
       (mo_cu_graph_exec * out, mo_cu_graph graph, unsigned long long flags))                                 \
-    X(graph_upload, cuGraphUpload, 0, (mo_cu_graph_exec graph, mo_cu_stream s))                              \
-    X(graph_launch, cuGraphLaunch, 0, (mo_cu_graph_exec graph, mo_cu_stream s))                              \
-    X(graph_destroy, cuGraphDestroy, 0, (mo_cu_graph graph))                                                 \
-    X(graph_exec_destroy, cuGraphExecDestroy, 0, (mo_cu_graph_exec graph))                                   \
-    X(memory_info, cuMemGetInfo_v2, 0, (size_t * free, size_t * total))                                      \
-    X(memory_alloc, cuMemAlloc_v2, 0, (mo_cu_ptr * out, size_t bytes))                                       \
-    X(memory_free, cuMemFree_v2, 0, (mo_cu_ptr at))                                                          \
-    X(host_alloc, cuMemHostAlloc, 0, (void **out, size_t bytes, unsigned flags))                             \
-    X(host_free, cuMemFreeHost, 0, (void *at))                                                               \
-    X(host_register, cuMemHostRegister_v2, 0, (void *at, size_t bytes, unsigned flags))                      \
-    X(host_unregister, cuMemHostUnregister, 0, (void *at))                                                   \
-    X(copy_in, cuMemcpyHtoDAsync_v2, 0, (mo_cu_ptr to, const void *from, size_t bytes, mo_cu_stream s))      \
-    X(copy_out, cuMemcpyDtoHAsync_v2, 0, (void *to, mo_cu_ptr from, size_t bytes, mo_cu_stream s))           \
-    X(copy, cuMemcpyDtoDAsync_v2, 0, (mo_cu_ptr to, mo_cu_ptr from, size_t bytes, mo_cu_stream s))           \
-    X(host_function, cuLaunchHostFunc, 0, (mo_cu_stream s, void (*fn)(void *ctx), void *ctx))                \
-    X(fill, cuMemsetD8Async, 0, (mo_cu_ptr to, unsigned char value, size_t bytes, mo_cu_stream s))           \
-    X(library_load, cuLibraryLoadData, 0,                                                                    \
+    X(graph_upload, cuGraphUpload, (mo_cu_graph_exec graph, mo_cu_stream s))                                 \
+    X(graph_launch, cuGraphLaunch, (mo_cu_graph_exec graph, mo_cu_stream s))                                 \
+    X(graph_destroy, cuGraphDestroy, (mo_cu_graph graph))                                                    \
+    X(graph_exec_destroy, cuGraphExecDestroy, (mo_cu_graph_exec graph))                                      \
+    X(memory_info, cuMemGetInfo_v2, (size_t * free, size_t * total))                                         \
+    X(memory_alloc, cuMemAlloc_v2, (mo_cu_ptr * out, size_t bytes))                                          \
+    X(memory_free, cuMemFree_v2, (mo_cu_ptr at))                                                             \
+    X(host_alloc, cuMemHostAlloc, (void **out, size_t bytes, unsigned flags))                                \
+    X(host_free, cuMemFreeHost, (void *at))                                                                  \
+    X(host_register, cuMemHostRegister_v2, (void *at, size_t bytes, unsigned flags))                         \
+    X(host_unregister, cuMemHostUnregister, (void *at))                                                      \
+    X(copy_in, cuMemcpyHtoDAsync_v2, (mo_cu_ptr to, const void *from, size_t bytes, mo_cu_stream s))         \
+    X(copy_out, cuMemcpyDtoHAsync_v2, (void *to, mo_cu_ptr from, size_t bytes, mo_cu_stream s))              \
+    X(copy, cuMemcpyDtoDAsync_v2, (mo_cu_ptr to, mo_cu_ptr from, size_t bytes, mo_cu_stream s))              \
+    X(host_function, cuLaunchHostFunc, (mo_cu_stream s, void (*fn)(void *ctx), void *ctx))                   \
+    X(fill, cuMemsetD8Async, (mo_cu_ptr to, unsigned char value, size_t bytes, mo_cu_stream s))              \
+    X(library_load, cuLibraryLoadData,                                                                       \
       (mo_cu_library * out, const void *code, unsigned *jit, void **jit_values, unsigned n_jit,              \
        unsigned *options, void **values, unsigned n))                                                        \
-    X(library_unload, cuLibraryUnload, 0, (mo_cu_library l))                                                 \
-    X(library_kernel, cuLibraryGetKernel, 0, (mo_cu_kernel * out, mo_cu_library l, const char *name))        \
-    X(launch, cuLaunchKernel, 0,                                                                             \
+    X(library_unload, cuLibraryUnload, (mo_cu_library l))                                                    \
+    X(library_kernel, cuLibraryGetKernel, (mo_cu_kernel * out, mo_cu_library l, const char *name))           \
+    X(launch, cuLaunchKernel,                                                                                \
       (mo_cu_function f, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,                \
        unsigned block_y, unsigned block_z, unsigned shared, mo_cu_stream s, void **arguments, void **extra))
 
 /* CUresult is an enum without negative values, which is `unsigned` in the C ABI. */
 struct mo_cuda_driver {
-#define MO_CU_FIELD(field, symbol, optional, arguments) unsigned(*field) arguments;
+#define MO_CU_FIELD(field, symbol, arguments) unsigned(*field) arguments;
     MO_CU_FUNCTIONS(MO_CU_FIELD)
 #undef MO_CU_FIELD
 };
 
-/* The functions, from libcuda.so.1 of `folder` (NULL = the loader's search).  Functions that green
- * contexts need stay NULL in an old driver. */
+/* The functions, from libcuda.so.1 in one of the folders of `path` (NULL = the loader's search). */
 int mo_cuda_driver_open(struct mo_cuda_object *object, const struct mo_env *env, const char *path,
                         struct mo_cuda_driver *cu, moire_error *err);
+
+/* fail.c.  The code of a CUresult: MOIRE_OK, _ENOMEM, _EUNSUPPORTED, _EINVAL, _EFAILED, or _EDEVICE for
+ * errors after which no call of this process on the GPU succeeds (illegal address, ECC, reset and the like).
+ */
+int mo_cuda_code(unsigned result);
+
+/* Fills err with "WHAT: CUDA_ERROR_NAME (n): text" and what to do where there is something; returns the code.
+ */
+int mo_cuda_error(const struct mo_cuda_driver *cu, unsigned result, moire_error *err, const char *what, ...)
+    __attribute__((format(printf, 4, 5)));
 #endif

@@ -2,7 +2,7 @@
  * exec.c - the libraries of one GPU, and programs loaded there: weights and arenas; code is in exec_code.c.
  */
 #include "runtime/base/numbers.h"
-#include "runtime/gpu/cuda/exec_impl.h"
+#include "runtime/gpu/cuda/exec.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -76,10 +76,6 @@ void mo_cuda_exec_close(struct mo_cuda_exec *e) {
     mo_free(e->env, e);
 }
 
-void mo_cuda_exec_abandon(struct mo_cuda_exec *e) {
-    e->abandoned = true;
-}
-
 bool mo_exec_usable(const struct mo_cuda_exec *e) {
     return !e->abandoned && !(e->config.lost && atomic_load(e->config.lost));
 }
@@ -91,17 +87,13 @@ unsigned mo_exec_wait(struct mo_cuda_exec *e, mo_cu_stream stream) {
     while ((r = e->cu->stream_query(stream)) == MO_CU_NOT_READY) {
         const int64_t now = mo_now(e->env), age = now - begin;
         if (!mo_exec_usable(e) || age >= e->config.hang_ns) {
-            mo_cuda_exec_abandon(e);
+            e->abandoned = true;
             return MO_CU_LAUNCH_TIMEOUT;
         }
         const int64_t pause = age / 32;
         sys->sleep_until(sys->self, now + (pause < 10000 ? 10000 : pause > 200000 ? 200000 : pause));
     }
     return r;
-}
-
-const char *mo_cuda_exec_libraries(const struct mo_cuda_exec *exec) {
-    return exec->libraries;
 }
 
 size_t mo_exec_space(const struct mo_cuda_exec *exec) {
@@ -147,7 +139,7 @@ static int add_weight(struct mo_cuda_exec *e, uint64_t model, const struct mo_gp
     return MOIRE_OK;
 }
 
-static int upload_all(struct mo_cuda_loaded *l, const struct mo_gpu_program *program, void *staging,
+static int upload_all(struct mo_gpu_loaded *l, const struct mo_gpu_program *program, void *staging,
                       moire_error *err) {
     struct mo_cuda_exec *e = l->exec;
     for (int i = 0; i < program->n_weights; i++) {
@@ -164,7 +156,7 @@ static int upload_all(struct mo_cuda_loaded *l, const struct mo_gpu_program *pro
     return MOIRE_OK;
 }
 
-static int upload(struct mo_cuda_loaded *l, const struct mo_gpu_program *program, moire_error *err) {
+static int upload(struct mo_gpu_loaded *l, const struct mo_gpu_program *program, moire_error *err) {
     const struct mo_cuda_driver *cu = l->exec->cu;
     void *staging;
     unsigned r = cu->host_alloc(&staging, MO_EXEC_STAGING, MO_CU_HOST_PORTABLE);
@@ -186,7 +178,7 @@ static void drop_weight(struct mo_cuda_exec *e, struct mo_exec_weight *w) {
 
 /* --- programs ------------------------------------------------------------------------------------------- */
 
-static int copy_program(struct mo_cuda_loaded *l, const struct mo_gpu_program *p, moire_error *err) {
+static int copy_program(struct mo_gpu_loaded *l, const struct mo_gpu_program *p, moire_error *err) {
     void *packed = mo_region_alloc(l->region, mo_gpu_packed_bytes(p));
     l->functions = mo_region_array(l->region, (size_t)p->n_kernels + 1, sizeof *l->functions);
     l->weights = mo_region_array(l->region, (size_t)p->n_weights + 1, sizeof(void *));
@@ -205,7 +197,7 @@ static bool uses_library(const struct mo_gpu_program *p) {
     return i < p->n_ops;
 }
 
-static int make_arenas(struct mo_cuda_loaded *l, moire_error *err) {
+static int make_arenas(struct mo_gpu_loaded *l, moire_error *err) {
     struct mo_cuda_exec *e = l->exec;
     l->space = uses_library(&l->program) ? (int64_t)mo_exec_space(e) : 0;
     l->arena_bytes = mo_round_up(l->program.arena_bytes, MO_GPU_ALIGN) + l->space;
@@ -220,15 +212,15 @@ static int make_arenas(struct mo_cuda_loaded *l, moire_error *err) {
 }
 
 int mo_cuda_exec_load(struct mo_cuda_exec *e, const struct mo_gpu_program *program, int instances,
-                      struct mo_cuda_loaded **out, moire_error *err) {
+                      struct mo_gpu_loaded **out, moire_error *err) {
     struct mo_region *region = mo_region_create(e->env);
-    struct mo_cuda_loaded *l = region ? mo_region_alloc(region, sizeof *l) : NULL;
+    struct mo_gpu_loaded *l = region ? mo_region_alloc(region, sizeof *l) : NULL;
     *out = NULL;
     if (!l) {
         mo_region_destroy(region);
         return mo_fail(err, MOIRE_ENOMEM, "no host memory for a program");
     }
-    *l = (struct mo_cuda_loaded){.exec = e, .region = region, .instances = instances};
+    *l = (struct mo_gpu_loaded){.exec = e, .region = region, .instances = instances};
     l->next = e->loaded;
     e->loaded = l;
     int rc = copy_program(l, program, err);
@@ -243,16 +235,16 @@ int mo_cuda_exec_load(struct mo_cuda_exec *e, const struct mo_gpu_program *progr
     return rc;
 }
 
-static void free_graphs(struct mo_cuda_loaded *l, struct mo_exec_graphs *g) {
+static void free_graphs(struct mo_gpu_loaded *l, struct mo_exec_graphs *g) {
     for (int i = 0; i < mo_exec_graph_count(&l->program); i++)
         if (g->segment[i] && mo_exec_usable(l->exec)) l->exec->cu->graph_exec_destroy(g->segment[i]);
     mo_free(l->exec->env, g);
 }
 
-void mo_cuda_exec_unload(struct mo_cuda_loaded *l) {
+void mo_cuda_exec_unload(struct mo_gpu_loaded *l) {
     if (!l) return;
     struct mo_cuda_exec *e = l->exec;
-    struct mo_cuda_loaded **at = &e->loaded;
+    struct mo_gpu_loaded **at = &e->loaded;
     while (*at != l)
         at = &(*at)->next;
     *at = l->next;
@@ -271,20 +263,8 @@ void mo_cuda_exec_unload(struct mo_cuda_loaded *l) {
     mo_region_destroy(l->region);
 }
 
-int64_t mo_cuda_exec_bytes(const struct mo_cuda_loaded *loaded) {
-    return loaded->bytes;
-}
-
-uint64_t mo_cuda_exec_arena(const struct mo_cuda_loaded *loaded, int instance) {
-    return loaded->arenas[instance];
-}
-
-const struct mo_gpu_program *mo_cuda_exec_program(const struct mo_cuda_loaded *loaded) {
-    return &loaded->program;
-}
-
 void mo_cuda_exec_forget(struct mo_cuda_exec *e, uint32_t place) {
-    for (struct mo_cuda_loaded *l = e->loaded; l; l = l->next) {
+    for (struct mo_gpu_loaded *l = e->loaded; l; l = l->next) {
         mo_lock_take(e->env->sys, &l->listing);
         for (struct mo_exec_graphs **at = &l->graphs, *g; (g = *at);) {
             if (g->place != place) {

@@ -6,22 +6,22 @@
  * hard on libraries: there both are timed.  All of it runs in memory of its own, so that programs in service
  * are not disturbed.  What an earlier process chose is taken over (exec_recall.c).  At last the program runs
  * once as it was chosen, for what has never run cannot be captured. */
-#include "runtime/gpu/cuda/exec_impl.h"
+#include "runtime/gpu/cuda/exec.h"
 
 #include <string.h>
 
 enum { WARM = 1, RUNS = 3 };
 
-mo_cu_ptr mo_exec_address(const struct mo_cuda_loaded *l, const struct mo_gpu_place *p, mo_cu_ptr arena) {
+mo_cu_ptr mo_exec_address(const struct mo_gpu_loaded *l, const struct mo_gpu_place *p, mo_cu_ptr arena) {
     if (p->space == MO_GPU_NONE) return 0;
     return (p->space == MO_GPU_ARENA ? arena : l->weights[p->index]->at) + (mo_cu_ptr)p->offset;
 }
 
-static mo_cu_ptr space_of(const struct mo_cuda_loaded *l, mo_cu_ptr arena) {
+static mo_cu_ptr space_of(const struct mo_gpu_loaded *l, mo_cu_ptr arena) {
     return arena + (mo_cu_ptr)(l->arena_bytes - l->space);
 }
 
-struct mo_dnn_operands mo_exec_conv_operands(const struct mo_cuda_loaded *l, const struct mo_gpu_conv *c,
+struct mo_dnn_operands mo_exec_conv_operands(const struct mo_gpu_loaded *l, const struct mo_gpu_conv *c,
                                              mo_cu_ptr arena) {
     const bool zeros = c->k * (int64_t)sizeof(float) <= MO_EXEC_ZEROS;
     return (struct mo_dnn_operands){.x = mo_exec_address(l, &c->x, arena),
@@ -33,7 +33,7 @@ struct mo_dnn_operands mo_exec_conv_operands(const struct mo_cuda_loaded *l, con
                                     .zeros = zeros ? l->exec->zeros : 0};
 }
 
-static struct mo_blas_operands gemm_operands(const struct mo_cuda_loaded *l, const struct mo_gpu_gemm *g,
+static struct mo_blas_operands gemm_operands(const struct mo_gpu_loaded *l, const struct mo_gpu_gemm *g,
                                              mo_cu_ptr arena) {
     return (struct mo_blas_operands){.a = mo_exec_address(l, &g->a.at, arena),
                                      .b = mo_exec_address(l, &g->b.at, arena),
@@ -43,7 +43,7 @@ static struct mo_blas_operands gemm_operands(const struct mo_cuda_loaded *l, con
                                      .space = space_of(l, arena)};
 }
 
-static int launch(struct mo_cuda_loaded *l, const struct mo_gpu_op *op, mo_cu_ptr arena, mo_cu_stream stream,
+static int launch(struct mo_gpu_loaded *l, const struct mo_gpu_op *op, mo_cu_ptr arena, mo_cu_stream stream,
                   moire_error *err) {
     mo_cu_ptr value[MO_GPU_ARGS];
     void *arguments[MO_GPU_ARGS];
@@ -57,11 +57,11 @@ static int launch(struct mo_cuda_loaded *l, const struct mo_gpu_op *op, mo_cu_pt
     return r ? mo_cuda_error(l->exec->cu, r, err, "%.200s: start %s", op->label, k->symbol) : MOIRE_OK;
 }
 
-static size_t y_bytes(const struct mo_cuda_loaded *l, const struct mo_gpu_conv *c) {
+static size_t y_bytes(const struct mo_gpu_loaded *l, const struct mo_gpu_conv *c) {
     return (size_t)(c->n * c->oh * c->ow * c->k * mo_gpu_storage_bytes(l->program.precision));
 }
 
-int mo_exec_enqueue(struct mo_cuda_loaded *l, const struct mo_exec_choice *choice, int index, mo_cu_ptr arena,
+int mo_exec_enqueue(struct mo_gpu_loaded *l, const struct mo_exec_choice *choice, int index, mo_cu_ptr arena,
                     mo_cu_stream stream, moire_error *err) {
     const struct mo_gpu_op *op = &l->program.ops[index];
     int rc;
@@ -115,7 +115,7 @@ static bool choose_fastest(const struct mo_exec_trial *t, struct mo_exec_choice 
 
 static int choose_conv(const struct mo_exec_trial *t, int index, struct mo_exec_choice *choice,
                        moire_error *err) {
-    struct mo_cuda_loaded *l = t->loaded;
+    struct mo_gpu_loaded *l = t->loaded;
     const struct mo_gpu_conv *c = &l->program.ops[index].conv;
     const struct mo_dnn_operands o = mo_exec_conv_operands(l, c, t->arena);
     int rc = mo_cuda_dnn_plan(&l->exec->dnn, c, l->program.precision, &o, mo_exec_space(l->exec), t->stream,
@@ -134,7 +134,7 @@ static int choose_conv(const struct mo_exec_trial *t, int index, struct mo_exec_
 
 static int choose_gemm(const struct mo_exec_trial *t, int index, struct mo_exec_choice *choice,
                        moire_error *err) {
-    struct mo_cuda_loaded *l = t->loaded;
+    struct mo_gpu_loaded *l = t->loaded;
     int rc = mo_cuda_blas_plan(&l->exec->blas, &l->program.ops[index].gemm, l->program.precision, t->sms,
                                mo_exec_space(l->exec), &choice->blas, err);
     if (rc) return rc;
@@ -147,12 +147,13 @@ static int choose_gemm(const struct mo_exec_trial *t, int index, struct mo_exec_
 
 /* Networks repeat their layers: what was chosen for an operation of the same sizes holds for this one too,
  * and trying a convolution out takes a tenth of a second. */
-static const struct mo_exec_choice *chosen_before(const struct mo_exec_trial *t, int index,
-                                                  const struct mo_exec_choices *all) {
-    const struct mo_gpu_program *p = &t->loaded->program;
-    for (int i = 0; i < index; i++)
-        if (mo_exec_alike(&p->ops[i], &p->ops[index])) return &all->of[i];
-    return NULL;
+static bool choose_as_before(const struct mo_exec_trial *t, int index, struct mo_exec_choices *all) {
+    const struct mo_gpu_op *ops = t->loaded->program.ops;
+    int i = 0;
+    while (i < index && !mo_exec_alike(&ops[i], &ops[index]))
+        i++;
+    const struct mo_exec_record record = mo_exec_record_of(&all->of[i]);
+    return i < index && mo_exec_choose_as(t, &record, index, &all->of[index]);
 }
 
 /* A library that refuses is no error: the generated kernel is there. */
@@ -171,7 +172,7 @@ static int try_one(const struct mo_exec_trial *t, int index, struct mo_exec_choi
 }
 
 /* The generated kernels that run in a library's stead: few, or all of a library that is of no use. */
-static int load_stand_ins(struct mo_cuda_loaded *l, const struct mo_exec_choices *choices, moire_error *err) {
+static int load_stand_ins(struct mo_gpu_loaded *l, const struct mo_exec_choices *choices, moire_error *err) {
     bool *wanted = mo_alloc(l->exec->env, (size_t)l->program.n_kernels + 1);
     if (!wanted) return mo_fail(err, MOIRE_ENOMEM, "no host memory to prepare a program");
     for (int i = 0; i < l->program.n_ops; i++)
@@ -182,25 +183,23 @@ static int load_stand_ins(struct mo_cuda_loaded *l, const struct mo_exec_choices
 }
 
 static int choose_all(const struct mo_exec_trial *t, struct mo_exec_choices *out, moire_error *err) {
-    struct mo_cuda_loaded *l = t->loaded;
+    struct mo_gpu_loaded *l = t->loaded;
     struct mo_exec_recall recall;
     bool anew = false; /* some choice was not taken over */
     int rc = MOIRE_OK;
     mo_exec_recall_begin(l, t->sms, &recall);
     for (int i = 0; i < l->program.n_ops && !rc; i++) {
-        if (mo_exec_recall(t, &recall, i, &out->of[i])) continue;
+        if (recall.record && mo_exec_choose_as(t, &recall.record[i], i, &out->of[i])) continue;
         if (l->program.ops[i].kind == MO_GPU_CORE) {
             out->of[i].way = MO_GPU_BY_CORE;
             continue;
         }
-        const struct mo_exec_choice *like = chosen_before(t, i, out);
         anew = true;
-        if (like && mo_exec_choose_like(t, like, i, &out->of[i])) continue;
-        rc = try_one(t, i, &out->of[i], err);
+        if (!choose_as_before(t, i, out)) rc = try_one(t, i, &out->of[i], err);
     }
     if (!rc) rc = load_stand_ins(l, out, err);
     if (!rc && anew && !recall.of_another) mo_exec_remember(l, &recall, out);
-    mo_exec_recall_end(l, &recall);
+    mo_cuda_cache_give_back(l->exec->cache, &recall.cached);
     return rc;
 }
 
@@ -221,7 +220,7 @@ static unsigned trial_memory(struct mo_cuda_exec *e, size_t bytes) {
  * not have run in this one. */
 static int run_once(const struct mo_exec_trial *t, const struct mo_exec_choices *choices, size_t bytes,
                     moire_error *err) {
-    struct mo_cuda_loaded *l = t->loaded;
+    struct mo_gpu_loaded *l = t->loaded;
     const unsigned r = l->exec->cu->fill(t->arena, 0, bytes, t->stream);
     int rc = r ? mo_cuda_error(l->exec->cu, r, err, "clear memory to try a program out") : MOIRE_OK;
     for (int i = 0; i < l->program.n_ops && !rc; i++)
@@ -229,7 +228,7 @@ static int run_once(const struct mo_exec_trial *t, const struct mo_exec_choices 
     return rc;
 }
 
-static int try_out(struct mo_cuda_loaded *l, const struct mo_cuda_target *target, struct mo_exec_choices *out,
+static int try_out(struct mo_gpu_loaded *l, const struct mo_cuda_target *target, struct mo_exec_choices *out,
                    moire_error *err) {
     const struct mo_cuda_driver *cu = l->exec->cu;
     struct mo_exec_trial t = {.loaded = l,
@@ -249,7 +248,7 @@ static int try_out(struct mo_cuda_loaded *l, const struct mo_cuda_target *target
     return rc;
 }
 
-static void free_choices(struct mo_cuda_loaded *l, struct mo_exec_choices *c) {
+static void free_choices(struct mo_gpu_loaded *l, struct mo_exec_choices *c) {
     for (int i = 0; i < l->program.n_ops; i++) {
         if (c->of[i].way == MO_GPU_BY_DNN) mo_cuda_dnn_plan_free(&l->exec->dnn, &c->of[i].dnn);
         if (c->of[i].way == MO_GPU_BY_BLAS) mo_cuda_blas_plan_free(&l->exec->blas, &c->of[i].blas);
@@ -257,8 +256,8 @@ static void free_choices(struct mo_cuda_loaded *l, struct mo_exec_choices *c) {
     mo_free(l->exec->env, c);
 }
 
-int mo_exec_choose(struct mo_cuda_loaded *l, const struct mo_cuda_target *target,
-                   struct mo_exec_choices **out, moire_error *err) {
+int mo_exec_choose(struct mo_gpu_loaded *l, const struct mo_cuda_target *target, struct mo_exec_choices **out,
+                   moire_error *err) {
     for (struct mo_exec_choices *c = l->choices; c; c = c->next)
         if (c->sms == target->sms) {
             *out = c;
@@ -278,7 +277,7 @@ int mo_exec_choose(struct mo_cuda_loaded *l, const struct mo_cuda_target *target
     return MOIRE_OK;
 }
 
-void mo_exec_choices_free(struct mo_cuda_loaded *l) {
+void mo_exec_choices_free(struct mo_gpu_loaded *l) {
     while (l->choices) {
         struct mo_exec_choices *c = l->choices;
         l->choices = c->next;

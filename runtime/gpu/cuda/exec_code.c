@@ -6,7 +6,7 @@
  * loaded, and what stands in for a library when that has refused.  A part is a module of its own, and is kept
  * by its text. */
 #include <string.h>
-#include "runtime/gpu/cuda/exec_impl.h"
+#include "runtime/gpu/cuda/exec.h"
 
 static const char suffix[] = MO_CUDA_CACHE_CODE;
 
@@ -16,7 +16,7 @@ struct mo_exec_module {
 };
 
 /* Wanted and not there yet. */
-static bool is_missing(const struct mo_cuda_loaded *l, const bool *wanted, int i) {
+static bool is_missing(const struct mo_gpu_loaded *l, const bool *wanted, int i) {
     return wanted[i] && !l->functions[i];
 }
 
@@ -28,7 +28,7 @@ static const char *next_kernel(const char *at) {
 }
 
 /* The prelude and the kernels that are missing: in the source they are in order. */
-static int write_text(const struct mo_cuda_loaded *l, const bool *wanted, char *to, moire_error *err) {
+static int write_text(const struct mo_gpu_loaded *l, const bool *wanted, char *to, moire_error *err) {
     const char *at = next_kernel(l->program.source);
     memcpy(to, l->program.source, (size_t)(at - l->program.source));
     to += at - l->program.source;
@@ -49,7 +49,7 @@ static int write_text(const struct mo_cuda_loaded *l, const bool *wanted, char *
 }
 
 /* --- machine code --------------------------------------------------------------------------------------- */
-static int load_image(struct mo_cuda_loaded *l, const bool *wanted, const void *image, moire_error *err) {
+static int load_image(struct mo_gpu_loaded *l, const bool *wanted, const void *image, moire_error *err) {
     const struct mo_cuda_driver *cu = l->exec->cu;
     struct mo_exec_module *m = mo_region_alloc(l->region, sizeof *m);
     if (!m) return mo_fail(err, MOIRE_ENOMEM, "no host memory for a program");
@@ -67,7 +67,7 @@ static int load_image(struct mo_cuda_loaded *l, const bool *wanted, const void *
 }
 
 /* False: no such code is kept, or the driver refuses it. */
-static bool load_kept(struct mo_cuda_loaded *l, const bool *wanted, const char *name, int *rc,
+static bool load_kept(struct mo_gpu_loaded *l, const bool *wanted, const char *name, int *rc,
                       moire_error *err) {
     struct mo_cuda_cache_item kept;
     if (!mo_cuda_cache_find(l->exec->cache, name, suffix, &kept)) return false;
@@ -76,7 +76,7 @@ static bool load_kept(struct mo_cuda_loaded *l, const bool *wanted, const char *
     return !*rc || *rc == MOIRE_EDEVICE || *rc == MOIRE_ENOMEM;
 }
 
-static int load_text(struct mo_cuda_loaded *l, const bool *wanted, const char *text, moire_error *err) {
+static int load_text(struct mo_gpu_loaded *l, const bool *wanted, const char *text, moire_error *err) {
     const struct mo_cuda_exec *e = l->exec;
     char name[MO_SHA256_HEX];
     void *image;
@@ -91,7 +91,7 @@ static int load_text(struct mo_cuda_loaded *l, const bool *wanted, const char *t
     return rc;
 }
 
-int mo_exec_code_load(struct mo_cuda_loaded *l, const bool *wanted, moire_error *err) {
+int mo_exec_code_load(struct mo_gpu_loaded *l, const bool *wanted, moire_error *err) {
     int i = 0;
     while (i < l->program.n_kernels && !is_missing(l, wanted, i))
         i++;
@@ -104,7 +104,7 @@ int mo_exec_code_load(struct mo_cuda_loaded *l, const bool *wanted, moire_error 
     return rc;
 }
 
-void mo_exec_code_free(struct mo_cuda_loaded *l) {
+void mo_exec_code_free(struct mo_gpu_loaded *l) {
     for (struct mo_exec_module *m = l->modules; m; m = m->next)
         if (mo_exec_usable(l->exec)) l->exec->cu->library_unload(m->library);
     l->modules = NULL;
@@ -118,7 +118,7 @@ bool mo_exec_tries_kernel(const struct mo_cuda_exec *e, const struct mo_gpu_op *
     return op->kind != MO_GPU_GEMM || !e->has_blas;
 }
 
-int mo_exec_code_begin(struct mo_cuda_loaded *l, moire_error *err) {
+int mo_exec_code_begin(struct mo_gpu_loaded *l, moire_error *err) {
     bool *wanted = mo_region_alloc(l->region, (size_t)l->program.n_kernels + 1);
     if (!wanted) return mo_fail(err, MOIRE_ENOMEM, "no host memory for a program");
     for (int i = 0; i < l->program.n_ops; i++) {

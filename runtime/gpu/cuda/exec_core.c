@@ -5,11 +5,11 @@
  * All of that is captured into the program's graph like any operation, so lets, queues, segments and order
  * are as without it.  The stream waits meanwhile; other lets go on, but the driver calls one such function at
  * a time.  A layer that fails does not stop the stream: the failure is noted with its instance, further
- * layers of that run are left out, and the run is answered with it (mo_cuda_exec_failure()). */
+ * layers of that run are left out, and the run is answered with it (mo_gpu_loaded.failure). */
 #include <stdio.h>
 #include "runtime/base/numbers.h"
 #include "runtime/gpu/core_layer.h"
-#include "runtime/gpu/cuda/exec_impl.h"
+#include "runtime/gpu/cuda/exec.h"
 
 /* One layer of one instance; a graph points to it. */
 struct mo_exec_core {
@@ -35,7 +35,7 @@ static size_t most_bytes(const struct mo_gpu_program *p) {
     return most;
 }
 
-int mo_exec_core_begin(struct mo_cuda_loaded *l, moire_error *err) {
+int mo_exec_core_begin(struct mo_gpu_loaded *l, moire_error *err) {
     struct mo_cuda_exec *e = l->exec;
     const size_t n_ops = (size_t)l->program.n_ops, bytes = most_bytes(&l->program);
     if (!bytes) return MOIRE_OK;
@@ -52,12 +52,8 @@ int mo_exec_core_begin(struct mo_cuda_loaded *l, moire_error *err) {
     return MOIRE_OK;
 }
 
-void mo_exec_core_free(struct mo_cuda_loaded *l) {
+void mo_exec_core_free(struct mo_gpu_loaded *l) {
     if (l->core_memory && mo_exec_usable(l->exec)) l->exec->cu->host_free(l->core_memory);
-}
-
-struct mo_cuda_failure *mo_cuda_exec_failure(struct mo_cuda_loaded *l, int instance) {
-    return l->failure ? &l->failure[instance] : NULL;
 }
 
 /* On a thread of the driver's. */
@@ -77,7 +73,7 @@ static void compute(void *ctx) {
     snprintf(c->failure->message, sizeof c->failure->message, "on a core: %.280s", err.message);
 }
 
-int mo_exec_core_enqueue(struct mo_cuda_loaded *l, int index, mo_cu_ptr arena, mo_cu_stream stream,
+int mo_exec_core_enqueue(struct mo_gpu_loaded *l, int index, mo_cu_ptr arena, mo_cu_stream stream,
                          moire_error *err) {
     const struct mo_cuda_driver *cu = l->exec->cu;
     const struct mo_gpu_op *op = &l->program.ops[index];

@@ -4,7 +4,7 @@
  * A run of the whole program is one graph, however many segments it has for the sake of being cut; it is made
  * for every instance when a program is prepared.  Graphs of single segments are made when a run is cut there
  * for the first time: most programs never are, and a program may have 64 segments. */
-#include "runtime/gpu/cuda/exec_impl.h"
+#include "runtime/gpu/cuda/exec.h"
 
 /* Graphs of a run: [first, end) of mo_exec_graphs.segment. */
 struct range {
@@ -16,7 +16,7 @@ static struct range range_of(const struct mo_gpu_program *p, int begin, int end)
     return whole ? (struct range){end, end + 1} : (struct range){begin, end};
 }
 
-static struct mo_exec_graphs *find(struct mo_cuda_loaded *l, uint32_t place, int instance) {
+static struct mo_exec_graphs *find(struct mo_gpu_loaded *l, uint32_t place, int instance) {
     struct mo_exec_graphs *g = l->graphs;
     while (g && (g->place != place || g->instance != instance))
         g = g->next;
@@ -24,7 +24,7 @@ static struct mo_exec_graphs *find(struct mo_cuda_loaded *l, uint32_t place, int
 }
 
 /* NULL: not captured yet. */
-static mo_cu_graph_exec graph_of(struct mo_cuda_loaded *l, uint32_t place, int instance, int at) {
+static mo_cu_graph_exec graph_of(struct mo_gpu_loaded *l, uint32_t place, int instance, int at) {
     const struct mo_sys *sys = l->exec->env->sys;
     mo_lock_take(sys, &l->listing);
     const struct mo_exec_graphs *g = find(l, place, instance);
@@ -33,7 +33,7 @@ static mo_cu_graph_exec graph_of(struct mo_cuda_loaded *l, uint32_t place, int i
     return graph;
 }
 
-bool mo_cuda_exec_ready(struct mo_cuda_loaded *l, int instance, uint32_t place, int begin, int end) {
+bool mo_cuda_exec_ready(struct mo_gpu_loaded *l, int instance, uint32_t place, int begin, int end) {
     const struct range r = range_of(&l->program, begin, end);
     for (int i = r.first; i < r.end; i++)
         if (!graph_of(l, place, instance, i)) return false;
@@ -42,7 +42,7 @@ bool mo_cuda_exec_ready(struct mo_cuda_loaded *l, int instance, uint32_t place, 
 
 /* Everything between begin and end goes into the graph; end is called in every case, for a stream that stays
  * in capture is of no use any more. */
-static int capture(struct mo_cuda_loaded *l, const struct mo_exec_choices *choices, int segment, int instance,
+static int capture(struct mo_gpu_loaded *l, const struct mo_exec_choices *choices, int segment, int instance,
                    mo_cu_stream stream, mo_cu_graph_exec *out, moire_error *err) {
     const struct mo_cuda_driver *cu = l->exec->cu;
     const struct mo_gpu_segment whole = {.begin = 0, .end = l->program.n_ops};
@@ -63,7 +63,7 @@ static int capture(struct mo_cuda_loaded *l, const struct mo_exec_choices *choic
     return rc;
 }
 
-static int keep(struct mo_cuda_loaded *l, uint32_t place, int instance, int at, mo_cu_graph_exec graph,
+static int keep(struct mo_gpu_loaded *l, uint32_t place, int instance, int at, mo_cu_graph_exec graph,
                 moire_error *err) {
     const struct mo_env *env = l->exec->env;
     const size_t n = (size_t)mo_exec_graph_count(&l->program);
@@ -80,7 +80,7 @@ static int keep(struct mo_cuda_loaded *l, uint32_t place, int instance, int at, 
     return g ? MOIRE_OK : mo_fail(err, MOIRE_ENOMEM, "no host memory for graphs");
 }
 
-static int capture_range(struct mo_cuda_loaded *l, const struct mo_exec_choices *choices,
+static int capture_range(struct mo_gpu_loaded *l, const struct mo_exec_choices *choices,
                          const struct mo_cuda_target *target, int instance, struct range r,
                          moire_error *err) {
     int rc = MOIRE_OK;
@@ -94,7 +94,7 @@ static int capture_range(struct mo_cuda_loaded *l, const struct mo_exec_choices 
     return rc;
 }
 
-int mo_cuda_exec_prepare(struct mo_cuda_loaded *l, int instance, const struct mo_cuda_target *target,
+int mo_cuda_exec_prepare(struct mo_gpu_loaded *l, int instance, const struct mo_cuda_target *target,
                          int begin, int end, moire_error *err) {
     const struct range r = range_of(&l->program, begin, end);
     const int first = instance < 0 ? 0 : instance, last = instance < 0 ? l->instances - 1 : instance;
@@ -113,7 +113,7 @@ int mo_cuda_exec_prepare(struct mo_cuda_loaded *l, int instance, const struct mo
     return rc;
 }
 
-int mo_cuda_exec_queue(struct mo_cuda_loaded *l, int instance, const struct mo_cuda_target *target, int begin,
+int mo_cuda_exec_queue(struct mo_gpu_loaded *l, int instance, const struct mo_cuda_target *target, int begin,
                        int end, moire_error *err) {
     const struct mo_cuda_driver *cu = l->exec->cu;
     const struct range r = range_of(&l->program, begin, end);

@@ -5,16 +5,9 @@
  * these are their name.  What is read back is asked of the libraries once more, and chosen anew where they
  * refuse. */
 #include <string.h>
-#include "runtime/gpu/cuda/exec_impl.h"
+#include "runtime/gpu/cuda/exec.h"
 
 static const char suffix[] = MO_CUDA_CACHE_CHOICE;
-
-/* How one operation is done, as it is kept. */
-struct mo_exec_record {
-    uint32_t way, algorithm, fused, timed; /* algorithm and fused: of cuDNN; timed: of a kernel */
-    uint64_t space;                        /* bytes of scratch memory */
-    struct mo_blas_algorithm blas;
-};
 
 /* --- names ---------------------------------------------------------------------------------------------- */
 /* What its library is told of an operation, but for addresses, which are aligned to 16 bytes at least. */
@@ -57,7 +50,7 @@ static void add_program(struct mo_sha256 *sum, const struct mo_gpu_program *p) {
     }
 }
 
-static void name_of(const struct mo_cuda_loaded *l, int sms, char name[MO_SHA256_HEX]) {
+static void name_of(const struct mo_gpu_loaded *l, int sms, char name[MO_SHA256_HEX]) {
     const struct mo_cuda_exec *e = l->exec;
     const struct mo_cuda_exec_config *c = &e->config;
     struct mo_sha256 sum;
@@ -77,7 +70,7 @@ static void name_of(const struct mo_cuda_loaded *l, int sms, char name[MO_SHA256
 }
 
 /* --- reading and writing -------------------------------------------------------------------------------- */
-static bool find(const struct mo_cuda_loaded *l, int sms, struct mo_exec_recall *out) {
+static bool find(const struct mo_gpu_loaded *l, int sms, struct mo_exec_recall *out) {
     char name[MO_SHA256_HEX];
     name_of(l, sms, name);
     if (!mo_cuda_cache_find(l->exec->cache, name, suffix, &out->cached)) return false;
@@ -87,7 +80,7 @@ static bool find(const struct mo_cuda_loaded *l, int sms, struct mo_exec_recall 
     return out->record != NULL;
 }
 
-void mo_exec_recall_begin(const struct mo_cuda_loaded *l, int sms, struct mo_exec_recall *out) {
+void mo_exec_recall_begin(const struct mo_gpu_loaded *l, int sms, struct mo_exec_recall *out) {
     const int unit = l->exec->config.unit_sms;
     *out = (struct mo_exec_recall){0};
     if (!l->exec->cache) return;
@@ -99,11 +92,7 @@ void mo_exec_recall_begin(const struct mo_cuda_loaded *l, int sms, struct mo_exe
     out->of_another = false;
 }
 
-void mo_exec_recall_end(const struct mo_cuda_loaded *l, struct mo_exec_recall *recall) {
-    mo_cuda_cache_give_back(l->exec->cache, &recall->cached);
-}
-
-static struct mo_exec_record record_of(const struct mo_exec_choice *c) {
+struct mo_exec_record mo_exec_record_of(const struct mo_exec_choice *c) {
     struct mo_exec_record r = {.way = c->way, .timed = c->timed};
     if (c->way == MO_GPU_BY_DNN) {
         const struct mo_dnn_way *way = &c->dnn.list[c->dnn.chosen];
@@ -115,10 +104,9 @@ static struct mo_exec_record record_of(const struct mo_exec_choice *c) {
     return r;
 }
 
-/* As the record says, if the operation's library accepts it. */
-static bool choose_as(const struct mo_exec_trial *t, const struct mo_exec_record *r, int index,
-                      struct mo_exec_choice *out) {
-    const struct mo_cuda_loaded *l = t->loaded;
+bool mo_exec_choose_as(const struct mo_exec_trial *t, const struct mo_exec_record *r, int index,
+                       struct mo_exec_choice *out) {
+    const struct mo_gpu_loaded *l = t->loaded;
     const struct mo_cuda_exec *e = l->exec;
     const struct mo_gpu_op *op = &l->program.ops[index];
     const size_t space = mo_exec_space(e);
@@ -138,24 +126,13 @@ static bool choose_as(const struct mo_exec_trial *t, const struct mo_exec_record
     return !rc;
 }
 
-bool mo_exec_recall(const struct mo_exec_trial *t, const struct mo_exec_recall *recall, int index,
-                    struct mo_exec_choice *out) {
-    return recall->record && choose_as(t, &recall->record[index], index, out);
-}
-
-bool mo_exec_choose_like(const struct mo_exec_trial *t, const struct mo_exec_choice *like, int index,
-                         struct mo_exec_choice *out) {
-    const struct mo_exec_record r = record_of(like);
-    return choose_as(t, &r, index, out);
-}
-
-void mo_exec_remember(const struct mo_cuda_loaded *l, const struct mo_exec_recall *recall,
+void mo_exec_remember(const struct mo_gpu_loaded *l, const struct mo_exec_recall *recall,
                       const struct mo_exec_choices *choices) {
     const size_t bytes = (size_t)l->program.n_ops * sizeof(struct mo_exec_record);
     struct mo_exec_record *record = l->exec->cache && bytes ? mo_alloc(l->exec->env, bytes) : NULL;
     if (!record) return;
     for (int i = 0; i < l->program.n_ops; i++)
-        record[i] = record_of(&choices->of[i]);
+        record[i] = mo_exec_record_of(&choices->of[i]);
     mo_cuda_cache_put(l->exec->cache, recall->name, suffix, record, bytes);
     mo_free(l->exec->env, record);
 }

@@ -16,10 +16,10 @@ struct mo_nvml {
 };
 
 static const struct mo_cuda_symbol symbols[] = {
-#define ROW(field, symbol, arguments) {#symbol, offsetof(struct mo_nvml, field), false},
+#define ROW(field, symbol, arguments) {#symbol, offsetof(struct mo_nvml, field)},
     MO_NVML_FUNCTIONS(ROW)
 #undef ROW
-        {"nvmlErrorString", offsetof(struct mo_nvml, error_text), false},
+        {"nvmlErrorString", offsetof(struct mo_nvml, error_text)},
 };
 
 /* Its absence is no failure: the reason stays in s->nvml_missing. */

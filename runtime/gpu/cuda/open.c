@@ -34,8 +34,7 @@ static int read_info(struct mo_cuda_gpu *gpu, moire_error *err) {
 
 static int open_green(struct mo_cuda_gpu *gpu, moire_error *err) {
     const struct mo_gpu_system *s = gpu->system;
-    if (s->level < GREEN_LEVEL || !s->cu.green_create || !s->cu.green_stream || !s->cu.sm_split ||
-        !s->cu.resource_desc || !s->cu.device_resource || !s->cu.green_context)
+    if (s->level < GREEN_LEVEL)
         return mo_fail(
             err, MOIRE_EUNSUPPORTED,
             "the NVIDIA driver is of level %d.%d; lets need green contexts, which came with 12.4 (R550): "

@@ -5,14 +5,6 @@
 
 #include <stdio.h>
 
-struct mo_gpu_loaded {
-    struct mo_gpu_loaded *next;
-    struct mo_cuda_gpu *gpu;
-    struct mo_cuda_loaded *inner;
-    int instances;
-    int64_t bytes;
-};
-
 /* The GPU's part that executes programs, made with the first one; the main context is current. */
 static int executor(struct mo_cuda_gpu *gpu, moire_error *err) {
     const struct mo_gpu_system *s = gpu->system;
@@ -32,18 +24,14 @@ static int executor(struct mo_cuda_gpu *gpu, moire_error *err) {
     return gpu->exec ? MOIRE_OK : mo_cuda_exec_open(&config, &gpu->exec, err);
 }
 
-/* Counts the program's memory against the GPU's limit and puts it into the list. */
-static int enlist(struct mo_gpu_loaded *p, moire_error *err) {
+/* Counts the program's memory against the GPU's limit. */
+static int count_memory(struct mo_gpu_loaded *p, moire_error *err) {
     struct mo_cuda_gpu *gpu = p->gpu;
     const struct mo_sys *sys = gpu->system->env->sys;
     mo_lock_take(sys, &gpu->system->lock);
     const int64_t left = gpu->limit - gpu->used;
     const bool fits = p->bytes <= left;
-    if (fits) {
-        gpu->used += p->bytes;
-        p->next = gpu->programs;
-        gpu->programs = p;
-    }
+    if (fits) gpu->used += p->bytes;
     mo_lock_drop(sys, &gpu->system->lock);
     if (fits) return MOIRE_OK;
     return mo_fail(
@@ -53,16 +41,16 @@ static int enlist(struct mo_gpu_loaded *p, moire_error *err) {
         gpu->index, (double)p->bytes * 1e-6, (double)left * 1e-6);
 }
 
-static int load(struct mo_gpu_loaded *p, const struct mo_gpu_program *program, moire_error *err) {
-    struct mo_cuda_gpu *gpu = p->gpu;
+static int load(struct mo_cuda_gpu *gpu, const struct mo_gpu_program *program, int instances,
+                struct mo_gpu_loaded **out, moire_error *err) {
     int rc = mo_cuda_enter(gpu, NULL, err);
     if (rc) return rc;
     rc = executor(gpu, err);
-    if (!rc) rc = mo_cuda_exec_load(gpu->exec, program, p->instances, &p->inner, err);
+    if (!rc) rc = mo_cuda_exec_load(gpu->exec, program, instances, out, err);
     if (!rc) {
-        p->bytes = mo_cuda_exec_bytes(p->inner);
-        rc = enlist(p, err);
-        if (rc) mo_cuda_exec_unload(p->inner);
+        (*out)->gpu = gpu;
+        rc = count_memory(*out, err);
+        if (rc) mo_cuda_exec_unload(*out);
     }
     if (rc) mo_cuda_note(gpu, err);
     mo_cuda_leave(gpu, NULL);
@@ -71,60 +59,44 @@ static int load(struct mo_gpu_loaded *p, const struct mo_gpu_program *program, m
 
 int mo_cuda_program_load(struct mo_gpu_system *s, int index, const struct mo_gpu_program *program,
                          int instances, struct mo_gpu_loaded **out, moire_error *err) {
+    struct mo_gpu_loaded *loaded;
     moire_error own;
     if (!err) err = &own;
     struct mo_cuda_gpu *gpu = mo_cuda_gpu_of(s, index, err);
     if (!gpu) return MOIRE_EINVAL;
     if (instances < 1) return mo_fail(err, MOIRE_EINVAL, "a program needs an instance, not %d", instances);
-    struct mo_gpu_loaded *p = mo_alloc(s->env, sizeof *p);
-    if (!p) return mo_fail(err, MOIRE_ENOMEM, "GPU %d: no host memory for a program", index);
-    p->gpu = gpu;
-    p->instances = instances;
     mo_lock_take(s->env->sys, &gpu->loading);
-    const int rc = load(p, program, err);
+    const int rc = load(gpu, program, instances, &loaded, err);
     mo_lock_drop(s->env->sys, &gpu->loading);
-    if (rc) {
-        mo_free(s->env, p);
-        return rc;
-    }
-    *out = p;
-    return MOIRE_OK;
+    if (!rc) *out = loaded;
+    return rc;
 }
 
-static void delist(struct mo_gpu_loaded *p) {
-    struct mo_cuda_gpu *gpu = p->gpu;
-    const struct mo_sys *sys = gpu->system->env->sys;
-    mo_lock_take(sys, &gpu->system->lock);
-    struct mo_gpu_loaded **at = &gpu->programs;
-    while (*at != p)
-        at = &(*at)->next;
-    *at = p->next;
-    gpu->used -= p->bytes;
-    mo_lock_drop(sys, &gpu->system->lock);
+/* Ends one program, or, NULL, what executes all of them.  The loading lock is held. */
+static void unload(struct mo_cuda_gpu *gpu, struct mo_gpu_loaded *p) {
+    const bool usable = !mo_cuda_enter(gpu, NULL, NULL);
+    if (!usable) gpu->exec->abandoned = true;
+    if (p)
+        mo_cuda_exec_unload(p);
+    else
+        mo_cuda_exec_close(gpu->exec);
+    if (usable) mo_cuda_leave(gpu, NULL);
 }
 
 void mo_cuda_program_unload(struct mo_gpu_loaded *p) {
     if (!p) return;
     struct mo_cuda_gpu *gpu = p->gpu;
-    const struct mo_env *env = gpu->system->env;
-    delist(p);
-    mo_lock_take(env->sys, &gpu->loading);
-    const bool usable = !mo_cuda_enter(gpu, NULL, NULL);
-    if (!usable) mo_cuda_exec_abandon(gpu->exec);
-    mo_cuda_exec_unload(p->inner);
-    if (usable) mo_cuda_leave(gpu, NULL);
-    mo_lock_drop(env->sys, &gpu->loading);
-    mo_free(env, p);
+    struct mo_gpu_system *s = gpu->system;
+    mo_lock_take(s->env->sys, &s->lock);
+    gpu->used -= p->bytes;
+    mo_lock_drop(s->env->sys, &s->lock);
+    mo_lock_take(s->env->sys, &gpu->loading);
+    unload(gpu, p);
+    mo_lock_drop(s->env->sys, &gpu->loading);
 }
 
 void mo_cuda_programs_close(struct mo_cuda_gpu *gpu) {
-    while (gpu->programs)
-        mo_cuda_program_unload(gpu->programs);
-    if (!gpu->exec) return;
-    const bool usable = !mo_cuda_enter(gpu, NULL, NULL);
-    if (!usable) mo_cuda_exec_abandon(gpu->exec);
-    mo_cuda_exec_close(gpu->exec);
-    if (usable) mo_cuda_leave(gpu, NULL);
+    if (gpu->exec) unload(gpu, NULL);
     gpu->exec = NULL;
 }
 
@@ -135,7 +107,7 @@ int64_t mo_cuda_program_bytes(const struct mo_gpu_loaded *program) {
 int mo_cuda_program_ways(struct mo_gpu_loaded *program, struct mo_gpu_ways *out, int room) {
     const struct mo_sys *sys = program->gpu->system->env->sys;
     mo_lock_take(sys, &program->gpu->loading);
-    const int n = mo_cuda_exec_ways(program->inner, out, room);
+    const int n = mo_cuda_exec_ways(program, out, room);
     mo_lock_drop(sys, &program->gpu->loading);
     return n;
 }
@@ -160,9 +132,9 @@ static int prepare_aside(struct mo_gpu_loaded *p, struct mo_cuda_context *aside,
     const struct mo_cuda_target target = target_of(t);
     rc = mo_cuda_enter(p->gpu, NULL, err);
     if (!rc) {
-        const int n = mo_cuda_exec_program(p->inner)->n_segments;
-        rc = run ? mo_cuda_exec_prepare(p->inner, run->instance, &target, run->begin, run->end, err)
-                 : mo_cuda_exec_prepare(p->inner, -1, &target, 0, n, err);
+        const int n = p->program.n_segments;
+        rc = run ? mo_cuda_exec_prepare(p, run->instance, &target, run->begin, run->end, err)
+                 : mo_cuda_exec_prepare(p, -1, &target, 0, n, err);
         if (rc) mo_cuda_note(p->gpu, err);
         mo_cuda_leave(p->gpu, NULL);
     }
@@ -199,11 +171,11 @@ int mo_cuda_prepare(struct mo_gpu_loaded *p, struct mo_gpu_let *let, moire_error
 static int copy_port(const struct mo_gpu_run *run, struct mo_cuda_track *t, const struct mo_gpu_port *port,
                      int i, int n_ports, bool out, moire_error *err) {
     const struct mo_cuda_driver *cu = &t->context->gpu->system->cu;
-    const struct mo_gpu_program *program = mo_cuda_exec_program(run->program->inner);
+    const struct mo_gpu_program *program = &run->program->program;
     const size_t one = (size_t)(port->bytes / program->batch);
-    const mo_cu_ptr base = mo_cuda_exec_arena(run->program->inner, run->instance) + (mo_cu_ptr)port->offset;
+    const mo_cu_ptr base = run->program->arenas[run->instance] + (mo_cu_ptr)port->offset;
     const void *const *hosts = out ? (const void *const *)run->outputs : run->inputs;
-    const bool full = !out && mo_cuda_exec_failure(run->program->inner, run->instance);
+    const bool full = !out && run->program->failure;
     for (int q = 0, next; q < (full ? (int)program->batch : run->batch); q = next) {
         const char *host = hosts[(q < run->batch ? q : 0) * n_ports + i];
         for (next = q + 1; next < run->batch; next++)
@@ -228,8 +200,9 @@ static void collect(void *ctx) {
 }
 
 static int collect_later(const struct mo_gpu_run *run, struct mo_cuda_track *t, moire_error *err) {
-    t->filling->core = mo_cuda_exec_failure(run->program->inner, run->instance);
-    if (!t->filling->core) return MOIRE_OK;
+    struct mo_cuda_failure *failure = run->program->failure;
+    t->filling->core = failure ? &failure[run->instance] : NULL;
+    if (!failure) return MOIRE_OK;
     const unsigned r = t->context->gpu->system->cu.host_function(t->stream, collect, t->filling);
     return r ? mo_cuda_fail(t->context->gpu, r, err, "end layers on cores") : MOIRE_OK;
 }
@@ -238,11 +211,11 @@ enum { PART_IN, PART_COMPUTE, PART_OUT };
 
 static int enqueue(void *work, struct mo_cuda_track *t, int part, moire_error *err) {
     const struct mo_gpu_run *run = work;
-    const struct mo_gpu_program *program = mo_cuda_exec_program(run->program->inner);
+    const struct mo_gpu_program *program = &run->program->program;
     int rc = MOIRE_OK;
     if (part == PART_COMPUTE) {
         const struct mo_cuda_target target = target_of(t);
-        rc = mo_cuda_exec_queue(run->program->inner, run->instance, &target, run->begin, run->end, err);
+        rc = mo_cuda_exec_queue(run->program, run->instance, &target, run->begin, run->end, err);
         moire_error second;
         const int later = collect_later(run, t, rc ? &second : err); /* of what was queued, too */
         return rc ? rc : later;
@@ -257,7 +230,7 @@ static int enqueue(void *work, struct mo_cuda_track *t, int part, moire_error *e
 }
 
 int mo_cuda_run(const struct mo_gpu_run *run, moire_error *err) {
-    const struct mo_gpu_program *program = mo_cuda_exec_program(run->program->inner);
+    const struct mo_gpu_program *program = &run->program->program;
     if (run->let->track->context->gpu != run->program->gpu)
         return mo_fail(err, MOIRE_EINVAL, "let and program are on different GPUs");
     if (run->instance < 0 || run->instance >= run->program->instances || run->batch < 1 ||
@@ -268,7 +241,7 @@ int mo_cuda_run(const struct mo_gpu_run *run, moire_error *err) {
                        run->begin, run->end, program->n_segments, run->batch, (int)program->batch,
                        run->instance, run->program->instances);
     /* before the let's context is taken: it may be long */
-    if (!mo_cuda_exec_ready(run->program->inner, run->instance, target_of(run->let->track).place, run->begin,
+    if (!mo_cuda_exec_ready(run->program, run->instance, target_of(run->let->track).place, run->begin,
                             run->end)) {
         const int rc = prepare(run->program, run->let, run, err);
         if (rc) return rc;

@@ -36,7 +36,7 @@ static const char header[] =
 
 int mo_cuda_rtc_open(struct mo_cuda_rtc *rtc, const struct mo_env *env, const char *path, moire_error *err) {
     static const struct mo_cuda_symbol symbols[] = {
-#define ROW(field, symbol, arguments) {#symbol, offsetof(struct mo_cuda_rtc, field), false},
+#define ROW(field, symbol, arguments) {#symbol, offsetof(struct mo_cuda_rtc, field)},
         MO_RTC_FUNCTIONS(ROW)
 #undef ROW
     };

@@ -40,7 +40,7 @@ static bool try_file(struct search *s) {
     for (int i = 0; i < s->wanted->n_symbols; i++) {
         const struct mo_cuda_symbol *symbol = &s->wanted->symbols[i];
         void *f = sys->dl_sym(sys->self, o->handle, symbol->name);
-        if (!f && !symbol->optional) {
+        if (!f) {
             note(s, "has no ", symbol->name, "");
             mo_cuda_object_close(o);
             return false;

@@ -10,7 +10,6 @@
 struct mo_cuda_symbol {
     const char *name; /* as exported, version suffix and all: "cuMemAlloc_v2" */
     size_t at;        /* offset of the function pointer in the table */
-    bool optional;    /* stays NULL when it is not there */
 };
 
 struct mo_cuda_object {

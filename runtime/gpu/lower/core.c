@@ -24,13 +24,6 @@ static void add_operand(struct mo_gpu_op *op, const struct mo_gpu_view *v) {
     op->core.bytes[i] = mo_gpu_count(v) * (int64_t)mo_dtype_bytes(v->dtype);
 }
 
-/* Where output k is computed: in its own place, or aside when that is not as cores write it. */
-static struct mo_gpu_view aside(struct mo_lower *l, int k, const struct mo_gpu_view *y) {
-    const struct mo_tensor *t = l->graph->tensors[l->node->out[k]];
-    if (l->rc || (y->dtype == t->dtype && mo_gpu_lies_in(y, NULL))) return *y;
-    return mo_lower_new(l, t->dtype, t->shape.rank, t->shape.d, NULL);
-}
-
 static void operands(struct mo_lower *l, struct mo_gpu_op *core, struct mo_gpu_view *made) {
     const struct mo_node *node = l->node;
     for (int i = 0; i < node->n_in && !l->rc; i++) {
@@ -42,8 +35,10 @@ static void operands(struct mo_lower *l, struct mo_gpu_op *core, struct mo_gpu_v
     core->core.n_in = core->launch.n_args;
     for (int k = 0; k < node->n_out && !l->rc; k++) {
         if (node->out[k] < 0) continue;
-        const struct mo_gpu_view y = mo_lower_out(l, k, NULL);
-        made[k] = aside(l, k, &y);
+        const struct mo_tensor *t = l->graph->tensors[node->out[k]];
+        made[k] = mo_lower_out(l, k, NULL);
+        if (made[k].dtype != t->dtype) /* aside: cores write the model's types */
+            made[k] = mo_lower_new(l, t->dtype, t->shape.rank, t->shape.d, NULL);
         if (!l->rc) add_operand(core, &made[k]);
     }
 }

@@ -83,13 +83,12 @@ void mo_gpu_take_apart(struct mo_gpu_text *t, const int64_t *d, int n, int64_t i
 }
 
 /* "name += i0 * s0 + ...", with the innermost index counted in groups. */
-static void advance(struct mo_gpu_text *t, const char *name, int number, const struct loops *s, int v) {
+static void advance(struct mo_gpu_text *t, const char *name, const struct loops *s, int v) {
     bool any = false;
     for (int i = 0; i < s->n; i++) {
         int64_t step = s->stride[v][i] * (i == s->n - 1 ? s->wide : 1);
         if (!step) continue;
-        if (!any && number < 0) mo_gpu_printf(t, "    %s +=", name);
-        if (!any && number >= 0) mo_gpu_printf(t, "    %s%d +=", name, number);
+        if (!any) mo_gpu_printf(t, "    %s +=", name);
         mo_gpu_printf(t, "%s (long long)i%d * %lld", any ? " +" : "", i, (long long)step);
         any = true;
     }
@@ -128,6 +127,7 @@ static void body(struct mo_gpu_text *t, const struct mo_elementwise *p, const st
 
 static void kernel_text(struct mo_gpu_text *t, const struct mo_elementwise *p, const struct loops *s,
                         int64_t count) {
+    char name[16];
     mo_gpu_printf(t, "(");
     for (int v = 0; v < p->n; v++)
         mo_gpu_printf(t, "const %s *a%d, ", mo_gpu_memory_type(p->in[v].dtype), v);
@@ -135,9 +135,11 @@ static void kernel_text(struct mo_gpu_text *t, const struct mo_elementwise *p, c
     mo_gpu_printf(t, "    mo_index t = (mo_index)blockIdx.x * %du + threadIdx.x;\n", THREADS);
     mo_gpu_printf(t, "    if (t >= %lluu) return;\n", (unsigned long long)count);
     mo_gpu_take_apart(t, s->d, s->n, s->wide);
-    for (int v = 0; v < p->n; v++)
-        advance(t, "a", v, s, v);
-    advance(t, "y", -1, s, p->n);
+    for (int v = 0; v < p->n; v++) {
+        snprintf(name, sizeof name, "a%d", v);
+        advance(t, name, s, v);
+    }
+    advance(t, "y", s, p->n);
     body(t, p, s);
     mo_gpu_printf(t, "}\n");
 }

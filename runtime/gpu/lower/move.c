@@ -226,38 +226,6 @@ void mo_lower_norm(struct mo_lower *l) {
     mo_lower_row(l, &row);
 }
 
-/* Rows are the groups of an image: the channels' axis falls into groups and what is in one. */
-void mo_lower_group_norm(struct mo_lower *l) {
-    struct mo_gpu_view x = mo_lower_in(l, 0), y, v;
-    const int64_t groups = mo_attr_int(l->node, "num_groups", 1);
-    struct mo_row row = {.kind = MO_ROW_NORM, .axis = 2, .factor = 1};
-    int64_t d[MO_VIEW_RANK];
-    if (l->rc) return;
-    if (x.rank == MO_VIEW_RANK) mo_lower_fail(l, MOIRE_EUNSUPPORTED, "rank %d is too much for a GPU", x.rank);
-    row.epsilon = mo_attr_float(l->node, "epsilon", 1e-5f);
-    memcpy(d, (int64_t[]){x.d[0], groups, x.d[1] / groups}, 3 * sizeof *d);
-    for (int i = 2; i < x.rank; i++)
-        d[i + 1] = x.d[i];
-    y = mo_lower_out(l, 0, NULL);
-    if (l->rc || !mo_gpu_reshape(&y, x.rank + 1, d, &row.out)) return;
-    if (!mo_gpu_reshape(&x, x.rank + 1, d, &row.x)) {
-        x = mo_lower_ordered(l, x, NULL, x.dtype);
-        if (l->rc || !mo_gpu_reshape(&x, x.rank + 1, d, &row.x)) return;
-    }
-    for (int i = 1; i < 3; i++) {
-        v = mo_lower_in(l, i);
-        if (l->rc) return;
-        const bool by_group = v.d[0] == groups && groups != x.d[1];
-        int64_t own[MO_VIEW_RANK] = {groups, by_group ? 1 : d[2]};
-        for (int k = 2; k < x.rank; k++)
-            own[k] = 1;
-        struct mo_gpu_view shaped;
-        if (!mo_gpu_reshape(&v, x.rank, own, &shaped)) return;
-        *(i == 1 ? &row.scale : &row.shift) = mo_gpu_broadcast(&shaped, x.rank + 1, d);
-    }
-    mo_lower_row(l, &row);
-}
-
 void mo_lower_reduction(struct mo_lower *l) {
     struct mo_gpu_view x = mo_lower_in(l, 0), y, kept;
     int64_t list[16], d[MO_VIEW_RANK];

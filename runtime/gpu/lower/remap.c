@@ -1,34 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
- * remap.c - operators whose outputs are inputs at other coordinates: Resize, blocks of pixels; and
- * normalization over neighbouring channels. */
+ * remap.c - Resize, whose outputs are inputs at other coordinates, and normalization over neighbouring
+ * channels. */
 #include <stdio.h>
 #include <string.h>
 #include "runtime/gpu/lower/lower.h"
 #include "runtime/ops/image/resize.h"
-
-/* A transpose of six dimensions: the input as one view, the output as another. */
-void mo_lower_blocks(struct mo_lower *l) {
-    const bool to_space = !strcmp(l->node->op_type, "DepthToSpace"),
-               crd = !strcmp(mo_attr_string(l->node, "mode", "DCR"), "CRD");
-    const int64_t b = mo_attr_int(l->node, "blocksize", 1);
-    struct mo_gpu_view x = mo_lower_in(l, 0), y = mo_lower_out_like(l, 0, &x), from, to;
-    if (l->rc) return;
-    const int64_t *d = x.d, c = d[1] / (b * b);
-    static const int orders[4][6] = {
-        {0, 3, 4, 1, 5, 2}, {0, 1, 4, 2, 5, 3}, {0, 3, 5, 1, 2, 4}, {0, 1, 3, 5, 2, 4}};
-    const int64_t views[3][6] = {
-        {d[0], b, b, c, d[2], d[3]}, {d[0], c, b, b, d[2], d[3]}, {d[0], d[1], d[2] / b, b, d[3] / b, b}};
-    const int form = (to_space ? 0 : 2) + crd, view = to_space ? form : 2;
-    int64_t turned[6];
-    for (int i = 0; i < 6; i++)
-        turned[i] = views[view][orders[form][i]];
-    if (!mo_gpu_reshape(&x, 6, views[view], &from) || !mo_gpu_reshape(&y, 6, turned, &to)) {
-        mo_lower_fail(l, MOIRE_EUNSUPPORTED, "an input that lies scattered is not supported on a GPU");
-        return;
-    }
-    from = mo_gpu_permute(&from, orders[form]);
-    mo_lower_copy(l, &from, &to);
-}
 
 /* --- Resize --------------------------------------------------------------------------------------------- */
 

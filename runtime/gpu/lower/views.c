@@ -14,10 +14,6 @@ static struct mo_gpu_view nothing(void) {
     return (struct mo_gpu_view){.rank = -1};
 }
 
-static size_t element(moire_dtype dtype) {
-    return mo_dtype_bytes(dtype);
-}
-
 int64_t mo_gpu_count(const struct mo_gpu_view *v) {
     int64_t n = 1;
     for (int i = 0; i < v->rank; i++)
@@ -42,7 +38,7 @@ struct mo_gpu_view mo_lower_new(struct mo_lower *l, moire_dtype dtype, int rank,
         return nothing();
     }
     l->buffers[l->n_buffers++] =
-        (struct mo_gpu_buffer){.bytes = mo_round_up(stride * (int64_t)element(dtype), MO_GPU_ALIGN),
+        (struct mo_gpu_buffer){.bytes = mo_round_up(stride * (int64_t)mo_dtype_bytes(dtype), MO_GPU_ALIGN),
                                .first = l->program->n_ops,
                                .last = -1};
     return v;
@@ -166,7 +162,7 @@ struct mo_gpu_view mo_gpu_permute(const struct mo_gpu_view *v, const int *perm) 
 struct mo_gpu_view mo_gpu_slice(const struct mo_gpu_view *v, int axis, int64_t start, int64_t n,
                                 int64_t step) {
     struct mo_gpu_view out = *v;
-    out.place.offset += start * v->stride[axis] * (int64_t)element(v->dtype);
+    out.place.offset += start * v->stride[axis] * (int64_t)mo_dtype_bytes(v->dtype);
     out.d[axis] = n;
     out.stride[axis] *= step;
     return out;

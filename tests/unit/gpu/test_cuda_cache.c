@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include "runtime/gpu/cuda/exec_impl.h"
+#include "runtime/gpu/cuda/exec.h"
 #include "tests/cuda/exec_rig.h"
 #include "tests/cuda/gpu_cases.h"
 #include "tests/unit/base/fault_sys.h"
@@ -90,10 +90,10 @@ static int compiled(const struct bed *b) {
     return n;
 }
 
-static void answer(struct bed *b, struct exec_rig *r, struct mo_cuda_loaded *loaded) {
+static void answer(struct bed *b, struct exec_rig *r, struct mo_gpu_loaded *loaded) {
     moire_tensor got[PORTS] = {{0}};
     exec_rig_run(r, loaded, 0, b->in, got);
-    gpu_case_compare(mo_cuda_exec_program(loaded), b->want, got, 1e-4);
+    gpu_case_compare(&loaded->program, b->want, got, 1e-4);
     for (int i = 0; i < PORTS; i++)
         free(got[i].data);
 }
@@ -102,7 +102,7 @@ static void answer(struct bed *b, struct exec_rig *r, struct mo_cuda_loaded *loa
 static int live_as(struct bed *b, const struct exec_rig_options *as) {
     struct exec_rig_options o = *as;
     const struct mo_fake_record *records;
-    struct mo_cuda_loaded *loaded;
+    struct mo_gpu_loaded *loaded;
     struct exec_rig r;
     moire_error err = {0};
     o.env = &b->env;
@@ -209,7 +209,7 @@ static void stand_ins_are_compiled_when_they_are_needed(void **state) {
     begin(&b, "branches");
     for (int without = 0; without < 2; without++) {
         struct exec_rig r;
-        struct mo_cuda_loaded *l;
+        struct mo_gpu_loaded *l;
         int ready = 0;
         exec_rig_open(&r, &(struct exec_rig_options){.no_libraries = without});
         assert_int_equal(mo_cuda_exec_load(r.exec, b.program, 1, &l, NULL), 0);
@@ -265,7 +265,7 @@ static void damaged_files_are_made_again(void **state) {
 static void an_image_that_the_driver_refuses_is_compiled_again(void **state) {
     struct bed b;
     struct exec_rig r;
-    struct mo_cuda_loaded *loaded;
+    struct mo_gpu_loaded *loaded;
     (void)state;
     begin(&b, "branches");
     live(&b);
@@ -359,13 +359,12 @@ static void killed_processes_leave_nothing_wrong(void **state) {
 
 static int load_once(void *ctx) {
     struct bed *b = ctx;
-    struct mo_cuda_loaded *loaded = NULL;
+    struct mo_gpu_loaded *loaded = NULL;
     struct exec_rig r;
     moire_error err;
     int rc = exec_rig_try(&r, &(struct exec_rig_options){.env = &b->env, .cache = b->cache}, &err);
     if (!rc) rc = mo_cuda_exec_load(r.exec, b->program, 1, &loaded, &err);
-    if (!rc)
-        rc = mo_cuda_exec_prepare(loaded, -1, &r.target, 0, mo_cuda_exec_program(loaded)->n_segments, &err);
+    if (!rc) rc = mo_cuda_exec_prepare(loaded, -1, &r.target, 0, loaded->program.n_segments, &err);
     if (r.exec) mo_cuda_exec_unload(loaded);
     exec_rig_close(&r);
     return rc;

@@ -19,18 +19,18 @@ enum { PORTS = GPU_CASE_PORTS };
 static void run(struct exec_rig *r, const struct mo_graph *g, enum mo_gpu_precision precision,
                 const moire_tensor *in, const moire_tensor *want, double rtol) {
     struct mo_gpu_program *p = exec_rig_lower(g, precision, 1);
-    struct mo_cuda_loaded *loaded;
+    struct mo_gpu_loaded *loaded;
     moire_tensor got[PORTS] = {{0}};
     moire_error err = {0};
     if (mo_cuda_exec_load(r->exec, p, 2, &loaded, &err)) fail_msg("%s", err.message);
     mo_gpu_program_destroy(p);
     for (int instance = 0; instance < 2; instance++) { /* prepared segment by segment, then as a whole */
         exec_rig_run(r, loaded, instance, in, got);
-        gpu_case_compare(mo_cuda_exec_program(loaded), want, got, rtol);
+        gpu_case_compare(&loaded->program, want, got, rtol);
         for (int i = 0; i < PORTS; i++)
             free(got[i].data);
         memset(got, 0, sizeof got);
-        if (mo_cuda_exec_prepare(loaded, -1, &r->target, 0, mo_cuda_exec_program(loaded)->n_segments, &err))
+        if (mo_cuda_exec_prepare(loaded, -1, &r->target, 0, loaded->program.n_segments, &err))
             fail_msg("%s", err.message);
     }
     mo_cuda_exec_unload(loaded);
@@ -92,8 +92,8 @@ static void libraries_do_the_work(void **state) {
     moire_tensor in[PORTS] = {{0}};
     struct exec_rig r;
     exec_rig_open(&r, &(struct exec_rig_options){0});
-    assert_non_null(strstr(mo_cuda_exec_libraries(r.exec), "cuDNN 9.13"));
-    assert_non_null(strstr(mo_cuda_exec_libraries(r.exec), "cuBLASLt 13.0"));
+    assert_non_null(strstr(r.exec->libraries, "cuDNN 9.13"));
+    assert_non_null(strstr(r.exec->libraries, "cuBLASLt 13.0"));
     gpu_case_inputs(g, in);
     moire_tensor want[PORTS] = {{0}};
     moire_error err = {0};
@@ -121,15 +121,15 @@ static void batches_of_a_model_share_weights(void **state) {
     struct ob *b = build("branches");
     struct mo_graph *g = gpu_case_parse(b, NULL);
     struct mo_gpu_program *p = exec_rig_lower(g, MO_GPU_FP32, 5), *other = exec_rig_lower(g, MO_GPU_FP32, 6);
-    struct mo_cuda_loaded *first, *second, *stranger;
+    struct mo_gpu_loaded *first, *second, *stranger;
     moire_error err = {0};
     struct exec_rig r;
     exec_rig_open(&r, &(struct exec_rig_options){0});
     assert_int_equal(mo_cuda_exec_load(r.exec, p, 1, &first, &err), 0);
     assert_int_equal(mo_cuda_exec_load(r.exec, p, 1, &second, &err), 0);
     assert_int_equal(mo_cuda_exec_load(r.exec, other, 1, &stranger, &err), 0);
-    assert_int_equal(mo_cuda_exec_bytes(first) - mo_cuda_exec_bytes(second), p->weight_bytes);
-    assert_int_equal(mo_cuda_exec_bytes(first), mo_cuda_exec_bytes(stranger));
+    assert_int_equal(first->bytes - second->bytes, p->weight_bytes);
+    assert_int_equal(first->bytes, stranger->bytes);
     mo_cuda_exec_unload(first); /* the weights stay for the second */
     const size_t before = bytes_in_use(&r);
     mo_cuda_exec_unload(second);
@@ -162,7 +162,7 @@ static void failures_leave_nothing(void **state) {
     struct mo_graph *g = gpu_case_parse(b, NULL);
     struct mo_gpu_program *p = exec_rig_lower(g, MO_GPU_FP32, 5);
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++) {
-        struct mo_cuda_loaded *loaded = NULL;
+        struct mo_gpu_loaded *loaded = NULL;
         moire_error err = {0};
         struct exec_rig r;
         exec_rig_open(&r, &(struct exec_rig_options){0});
@@ -184,14 +184,13 @@ static void a_place_that_is_forgotten_is_captured_again(void **state) {
     struct ob *b = build("branches");
     struct mo_graph *g = gpu_case_parse(b, NULL);
     struct mo_gpu_program *p = exec_rig_lower(g, MO_GPU_FP32, 5);
-    struct mo_cuda_loaded *loaded;
+    struct mo_gpu_loaded *loaded;
     struct mo_fake_counts counts;
     moire_error err = {0};
     struct exec_rig r;
     exec_rig_open(&r, &(struct exec_rig_options){0});
     assert_int_equal(mo_cuda_exec_load(r.exec, p, 2, &loaded, &err), 0);
-    assert_int_equal(
-        mo_cuda_exec_prepare(loaded, -1, &r.target, 0, mo_cuda_exec_program(loaded)->n_segments, &err), 0);
+    assert_int_equal(mo_cuda_exec_prepare(loaded, -1, &r.target, 0, loaded->program.n_segments, &err), 0);
     r.fake->counts(&counts);
     assert_true(p->n_segments > 1);
     assert_int_equal(counts.graph_execs, 2); /* of the whole program, for both instances */
@@ -244,14 +243,14 @@ static void programs_run_once_before_they_are_captured(void **state) {
     struct ob *b = build("resnet_like");
     struct mo_graph *g = gpu_case_parse(b, NULL);
     struct mo_gpu_program *p = exec_rig_lower(g, MO_GPU_FP32, 5);
-    struct mo_cuda_loaded *loaded;
+    struct mo_gpu_loaded *loaded;
     const struct mo_fake_record *records;
     moire_error err = {0};
     struct exec_rig r;
     exec_rig_open(&r, &(struct exec_rig_options){.no_libraries = true});
     assert_int_equal(mo_cuda_exec_load(r.exec, p, 1, &loaded, &err), 0);
     const int before = r.fake->records(&records);
-    if (mo_cuda_exec_prepare(loaded, -1, &r.target, 0, mo_cuda_exec_program(loaded)->n_segments, &err))
+    if (mo_cuda_exec_prepare(loaded, -1, &r.target, 0, loaded->program.n_segments, &err))
         fail_msg("%s", err.message);
     const int after = r.fake->records(&records);
     int kernels = 0;

@@ -112,7 +112,7 @@ static void a_machine_without_a_gpu_says_why(void **state) {
     refused(&c, &plain, MOIRE_EUNSUPPORTED, "has no cuGraphLaunch");
     cuda_case_begin(&c, &(struct mo_fake_config){0});
     hide_symbol(&c, "cuGreenCtxCreate");
-    refused(&c, &plain, MOIRE_EUNSUPPORTED, "green contexts, which came with 12.4");
+    refused(&c, &plain, MOIRE_EUNSUPPORTED, "has no cuGreenCtxCreate; moire needs the NVIDIA driver, R550");
     cuda_case_begin(&c, &(struct mo_fake_config){.gpus = -1});
     refused(&c, &plain, MOIRE_EUNSUPPORTED, "no GPU is visible");
     cuda_case_begin(&c, &(struct mo_fake_config){.level = 12020});
@@ -221,7 +221,7 @@ static bool takes_down(const char *call) {
 static void every_call_of_the_driver_may_fail(void **state) {
     (void)state;
     static const char *const calls[] = {
-#define NAME(field, symbol, optional, arguments) #symbol,
+#define NAME(field, symbol, arguments) #symbol,
         MO_CU_FUNCTIONS(NAME)
 #undef NAME
     };

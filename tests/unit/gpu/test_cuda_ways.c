@@ -25,7 +25,7 @@ struct bed {
     struct mo_graph *graph;
     struct mo_gpu_program *program;
     struct exec_rig rig;
-    struct mo_cuda_loaded *loaded;
+    struct mo_gpu_loaded *loaded;
     int warnings;
     char warning[600];
 };
@@ -41,8 +41,7 @@ static void prepare(struct bed *b, uint32_t place, int sms) {
     moire_error err = {0};
     b->rig.target.place = place;
     b->rig.target.sms = sms;
-    if (mo_cuda_exec_prepare(b->loaded, -1, &b->rig.target, 0, mo_cuda_exec_program(b->loaded)->n_segments,
-                             &err))
+    if (mo_cuda_exec_prepare(b->loaded, -1, &b->rig.target, 0, b->loaded->program.n_segments, &err))
         fail_msg("%s", err.message);
 }
 
@@ -214,7 +213,7 @@ static void scratch_memory_is_for_libraries(void **state) {
     for (const struct gpu_case *c = gpu_cases; c->name && !(without && with); c++) {
         struct bed b;
         begin(&b, c->name, &(struct exec_rig_options){0});
-        const int64_t rest = mo_cuda_exec_bytes(b.loaded) - b.program->weight_bytes - b.program->arena_bytes;
+        const int64_t rest = b.loaded->bytes - b.program->weight_bytes - b.program->arena_bytes;
         const bool uses = kind_count(b.program, MO_GPU_CONV) + kind_count(b.program, MO_GPU_GEMM) > 0;
         if (uses ? rest < WORKSPACE : rest >= WORKSPACE) fail_msg("%s: %lld", c->name, (long long)rest);
         *(uses ? &with : &without) += 1;

@@ -191,8 +191,7 @@ struct fake {
 
 extern struct fake fake;
 
-#define PROTOTYPE(field, symbol, optional, arguments)                                                        \
-    __attribute__((visibility("default"))) unsigned symbol arguments;
+#define PROTOTYPE(field, symbol, arguments) __attribute__((visibility("default"))) unsigned symbol arguments;
 MO_CU_FUNCTIONS(PROTOTYPE)
 #undef PROTOTYPE
 
