@@ -27,7 +27,10 @@ struct ob *gpu_case_resampled(void) {
     ob_string(b, "mode", "linear");
     ob_node(b, "LRN", "r", "n");
     ob_int(b, "size", 3);
-    ob_node(b, "Concat", "n n", "u");
+    ob_scalar(b, "low", 0.1f);
+    ob_scalar(b, "high", 0.4f);
+    ob_node(b, "Clip", "n low high", "k");
+    ob_node(b, "Concat", "k n", "u");
     ob_int(b, "axis", 1);
     ob_int64s(b, "pads", "0,0,1,2,0,0,1,0");
     ob_node(b, "Pad", "u pads", "y");

@@ -197,16 +197,16 @@ int mo_exec_core_enqueue(struct mo_gpu_loaded *loaded, int index, mo_cu_ptr aren
 mo_cu_ptr mo_exec_address(const struct mo_gpu_loaded *loaded, const struct mo_gpu_place *place,
                           mo_cu_ptr arena);
 
-/* exec_recall.c.  Choices for that many SMs that an earlier process made, or else for the nearest number of
- * SMs within a factor of 1.5 that has some, but for the whole GPU.  `cached` is to be given back.  That way a
- * let of a new size is ready in milliseconds while others are served. */
-/* How one operation is done, as it is kept. */
+/* exec_recall.c.  How one operation is done, as it is kept. */
 struct mo_exec_record {
     uint32_t way, algorithm, fused, timed; /* algorithm and fused: of cuDNN; timed: of a kernel */
     uint64_t space;                        /* bytes of scratch memory */
     struct mo_blas_algorithm blas;
 };
 struct mo_exec_record mo_exec_record_of(const struct mo_exec_choice *choice);
+/* Choices for that many SMs that an earlier process made, or else for the nearest number of
+ * SMs within a factor of 1.5 that has some, but for the whole GPU.  `cached` is to be given back.  That way a
+ * let of a new size is ready in milliseconds while others are served. */
 struct mo_exec_recall {
     char name[MO_SHA256_HEX];
     struct mo_cuda_cache_item cached;
