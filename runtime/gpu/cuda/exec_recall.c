@@ -10,11 +10,11 @@
 static const char suffix[] = MO_CUDA_CACHE_CHOICE;
 
 /* --- names ---------------------------------------------------------------------------------------------- */
-/* What its library is told of an operation, but for addresses, which are aligned to 16 bytes at least. */
+/* What its library is told of an operation, but for a product's factor and for addresses, which are aligned
+ * to 16 bytes at least. */
 enum { NUMBERS = 20 };
 struct sizes {
     int64_t of[NUMBERS];
-    double alpha;
 };
 
 static struct sizes sizes_of(const struct mo_gpu_op *op) {
@@ -23,18 +23,16 @@ static struct sizes sizes_of(const struct mo_gpu_op *op) {
     if (op->kind == MO_GPU_CONV)
         return (struct sizes){{c->n, c->h, c->w, c->c, c->k, c->r, c->s, c->oh, c->ow, c->groups, c->pad[0],
                                c->pad[1], c->stride[0], c->stride[1], c->dilation[0], c->dilation[1], c->act,
-                               c->bias.space != MO_GPU_NONE, c->residual.space != MO_GPU_NONE},
-                              1};
+                               c->bias.space != MO_GPU_NONE, c->residual.space != MO_GPU_NONE}};
     return (struct sizes){{g->count, g->m, g->n, g->k, g->transposed, g->act, g->a.row, g->a.step, g->b.row,
                            g->b.step, g->c.row, g->c.step, g->d.row, g->d.step, g->bias.space != MO_GPU_NONE,
-                           g->c.at.space != MO_GPU_NONE},
-                          g->alpha};
+                           g->c.at.space != MO_GPU_NONE}};
 }
 
 bool mo_exec_alike(const struct mo_gpu_op *a, const struct mo_gpu_op *b) {
     if (a->kind != b->kind || !mo_gpu_has_library(a)) return false;
     const struct sizes of_a = sizes_of(a), of_b = sizes_of(b);
-    return !memcmp(&of_a, &of_b, sizeof of_a);
+    return !memcmp(&of_a, &of_b, sizeof of_a) && (a->kind == MO_GPU_CONV || a->gemm.alpha == b->gemm.alpha);
 }
 
 /* Without the source: that is in the name of its code. */
@@ -45,8 +43,10 @@ static void add_program(struct mo_sha256 *sum, const struct mo_gpu_program *p) {
         const struct mo_gpu_op *op = &p->ops[i];
         mo_cuda_cache_add_number(sum, op->kind);
         mo_cuda_cache_add_number(sum, op->launch.kernel);
+        if (!mo_gpu_has_library(op)) continue;
         const struct sizes sizes = sizes_of(op);
-        if (mo_gpu_has_library(op)) mo_cuda_cache_add(sum, &sizes, sizeof sizes);
+        mo_cuda_cache_add(sum, &sizes, sizeof sizes);
+        if (op->kind == MO_GPU_GEMM) mo_cuda_cache_add(sum, &op->gemm.alpha, sizeof op->gemm.alpha);
     }
 }
 
