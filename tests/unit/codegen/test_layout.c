@@ -33,7 +33,7 @@ static struct ob *build(const struct layout_case *c) {
     if (c->convolves) {
         ob_node(b, "Conv", "a w", "c");
         ob_ints(b, "pads", "1,1,1,1");
-        ob_int(b, "group", atoi(c->channels));
+        ob_int(b, "group", strtol(c->channels, NULL, 10));
     } else {
         ob_node(b, "Relu", "a", "c");
     }
