@@ -10,7 +10,7 @@
 #include "runtime/planner/dag.h"
 #include "runtime/sched/objective.h"
 
-enum { MO_BENCH_MAX_TENANTS = 64, MO_BENCH_MAX_INPUTS = 16 };
+enum { MO_BENCH_MAX_TENANTS = 64, MO_BENCH_MAX_INPUTS = 64 };
 
 struct mo_bench_qos {
     double ms;         /* absolute target; 0 = use times_solo */

@@ -153,7 +153,8 @@ static int lrn_bind(const struct mo_binder *binder, const struct mo_node *node, 
                               .padding = mo_padding_of(y)};
     p.chunk = p.area < PIXELS_PER_UNIT ? p.area : PIXELS_PER_UNIT;
     p.chunks = (p.area + p.chunk - 1) / p.chunk;
-    step->scratch_bytes = 4 * (2 * ((p.channels + 15) / 16 * 16) + 4 * LRN_REACH + PIXELS_PER_UNIT);
+    const int64_t squares = LRN_REACH + MO_LRN_PIXELS * ((p.channels + 15) / 16 * 16 + LRN_REACH);
+    step->scratch_bytes = 4 * (p.lanes == 16 ? squares : PIXELS_PER_UNIT);
     return mo_bound(step, mo_simd_of(binder->isa)->lrn, "lrn", mo_keep(binder, &p, sizeof p),
                     x->shape.d[0] * p.chunks, err);
 }

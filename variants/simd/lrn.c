@@ -4,36 +4,70 @@
 #include "variants/simd/math.h"
 #include "variants/simd/params.h"
 #include "variants/simd/simd.h"
+#include "variants/simd/vec.h"
 
-static void normalize(const struct mo_lrn_params *p, const float *x, const float *sum, float *y, int64_t n) {
-    if (p->beta == 0.75f) {
-        for (int64_t i = 0; i < n; i++) {
-            float d = p->bias + p->alpha * sum[i], root = sqrtf(d);
-            y[i] = x[i] / (root * sqrtf(root));
-        }
-        return;
-    }
-    for (int64_t i = 0; i < n; i++)
-        y[i] = x[i] * powf(p->bias + p->alpha * sum[i], -p->beta);
+/* What an element is divided by. */
+static inline __attribute__((always_inline)) float divisor_at(const struct mo_lrn_params *p, float sum) {
+    const float d = p->bias + p->alpha * sum, root = sqrtf(d);
+    return root * sqrtf(root);
 }
 
-/* One pixel, all its channels side by side: squares with zeros around them, then a sliding window. */
-static void pixel(const struct mo_lrn_params *p, const float *x, float *y, int64_t blocks, float *squares) {
-    int64_t padded = blocks * 16, pad = 16;
-    float *sum = squares + padded + 2 * pad;
+/* 16 elements; y may be x. */
+static void normalize(const struct mo_lrn_params *p, const float *x, const float *sum, float *y) {
+    float by[16];
+    if (p->beta == 0.75f)
+        for (int i = 0; i < 16; i++)
+            by[i] = divisor_at(p, sum[i]);
+    else
+        for (int i = 0; i < 16; i++)
+            by[i] = powf(p->bias + p->alpha * sum[i], p->beta);
+    for (int v = 0; v < 16; v += LANES)
+        *(vec *)(y + v) = *(const vec *)(x + v) / *(const vec *)(by + v);
+}
+
+static void normalize_row(const struct mo_lrn_params *p, const float *x, const float *sum, float *y,
+                          int64_t n) {
+    int64_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        normalize(p, x + i, sum + i, y + i);
+    for (; i < n; i++)
+        y[i] = x[i] / (p->beta == 0.75f ? divisor_at(p, sum[i]) : powf(p->bias + p->alpha * sum[i], p->beta));
+}
+
+/* The squares of a pixel's channels, side by side, between zeros. */
+static void square_pixel(const struct mo_lrn_params *p, const float *x, int64_t blocks, float *squares) {
     for (int64_t b = 0; b < blocks; b++)
         for (int l = 0; l < 16; l++) {
-            float v = x[b * p->area * 16 + l];
-            squares[pad + b * 16 + l] = b * 16 + l < p->channels ? v * v : 0.0f;
+            const float v = x[b * p->area * 16 + l];
+            squares[b * 16 + l] = b * 16 + l < p->channels ? v * v : 0.0f;
         }
-    for (int64_t c = 0; c < padded; c++)
-        sum[c] = 0.0f;
-    for (int64_t k = -p->before; k <= p->after; k++)
-        for (int64_t c = 0; c < padded; c++)
-            sum[c] += squares[pad + c + k];
+}
+
+/* A sliding window over them. */
+static void pixel(const struct mo_lrn_params *p, const float *x, float *y, int64_t blocks,
+                  const float *squares) {
     for (int64_t b = 0; b < blocks; b++) {
-        normalize(p, x + b * p->area * 16, sum + b * 16, y + b * p->area * 16, 16);
+        float sum[16];
+        for (int v = 0; v < 16; v += LANES) {
+            vec s = {0};
+            for (int64_t k = -p->before; k <= p->after; k++)
+                s += *(const vec *)(squares + b * 16 + v + k);
+            *(vec *)(sum + v) = s;
+        }
+        normalize(p, x + b * p->area * 16, sum, y + b * p->area * 16);
         mo_clear_padding(&p->padding, y + b * p->area * 16, b * p->area * 16, 16);
+    }
+}
+
+/* Several pixels at a time: a window is read across two stores, and would wait for them. */
+static void pixels(const struct mo_lrn_params *p, const float *x, float *y, int64_t n, float *squares) {
+    const int64_t blocks = (p->channels + 15) / 16, step = blocks * 16 + 16;
+    for (int64_t i = 0; i < n; i += MO_LRN_PIXELS) {
+        const int64_t count = n - i < MO_LRN_PIXELS ? n - i : MO_LRN_PIXELS;
+        for (int64_t k = 0; k < count; k++)
+            square_pixel(p, x + (i + k) * 16, blocks, squares + 16 + k * step);
+        for (int64_t k = 0; k < count; k++)
+            pixel(p, x + (i + k) * 16, y + (i + k) * 16, blocks, squares + 16 + k * step);
     }
 }
 
@@ -46,16 +80,15 @@ static void plane_rows(const struct mo_lrn_params *p, const float *x, float *y, 
         for (int64_t k = first; k <= last; k++)
             for (int64_t i = 0; i < n; i++)
                 sum[i] += x[k * p->area + i] * x[k * p->area + i];
-        normalize(p, x + c * p->area, sum, y + c * p->area, n);
+        normalize_row(p, x + c * p->area, sum, y + c * p->area, n);
     }
 }
 
 void MO_SIMD(lrn)(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
     const struct mo_lrn_params *p = args->params;
-    int64_t blocks = (p->channels + 15) / 16;
     float *work = scratch;
-    for (int64_t i = 0; p->lanes == 16 && i < 16; i++)
-        work[i] = work[16 + blocks * 16 + i] = 0.0f;
+    if (p->lanes == 16)
+        memset(work, 0, (size_t)(16 + MO_LRN_PIXELS * ((p->channels + 15) / 16 * 16 + 16)) * 4);
     for (int64_t unit = begin; unit < end; unit++) {
         int64_t image = unit / p->chunks, first = unit % p->chunks * p->chunk;
         int64_t n = p->area - first < p->chunk ? p->area - first : p->chunk;
@@ -65,7 +98,6 @@ void MO_SIMD(lrn)(const struct mo_kargs *args, int64_t begin, int64_t end, void 
         if (p->lanes == 1)
             plane_rows(p, x, y, n, work);
         else
-            for (int64_t i = 0; i < n; i++)
-                pixel(p, x + i * 16, y + i * 16, blocks, work);
+            pixels(p, x, y, n, work);
     }
 }

@@ -323,6 +323,7 @@ struct mo_resize_params {
 };
 
 /* lrn across channels.  unit = (image, row of pixels). */
+enum { MO_LRN_PIXELS = 8 }; /* whose squares are in the scratch, each between 16 zeros: MO_C16 */
 struct mo_lrn_params {
     int64_t channels, area, chunk, chunks;
     int lanes;
