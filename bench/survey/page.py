@@ -56,9 +56,10 @@ def room(rows):
         "weights that exceed the last cache, what that cannot keep from memory. Beyond best peer / floor only fewer "
         "products (Winograd, Strassen) or fewer bytes lead. Of the networks below 1.25:")
     print()
+    print("| network | batch | threads | time of the best peer / floor | moire | floor / time of moire |\n" + "|---" * 6 + "|")
     for most, r in near:
-        say(f"* {r['model']}, batch {r['batch']}, threads {r['threads']}: the best peer takes {most:.2f} of the floor; "
-            f"moire is {ratio(r):.2f} times as fast, at {ratio(r) / most * 100:.0f} % of the floor's speed.", "  ")
+        print(f"| {r['model']} | {r['batch']} | {r['threads']} | {most:.2f} | {ratio(r):.2f} times as fast | "
+              f"{ratio(r) / most:.2f} |")
 
 
 def main():
