@@ -56,7 +56,8 @@ def room(rows):
         "weights that exceed the last cache, what that cannot keep from memory. Beyond best peer / floor only fewer "
         "products (Winograd, Strassen) or fewer bytes lead. Of the networks below 1.25:")
     print()
-    print("| network | batch | threads | time of the best peer / floor | moire | floor / time of moire |\n" + "|---" * 6 + "|")
+    print("| network | batch | threads | time of the best peer / floor | moire | floor / time of moire |\n" +
+          "|---" * 6 + "|")
     for most, r in near:
         print(f"| {r['model']} | {r['batch']} | {r['threads']} | {most:.2f} | {ratio(r):.2f} times as fast | "
               f"{ratio(r) / most:.2f} |")
@@ -73,7 +74,8 @@ def main():
     print("# A survey of networks\n")
     say("For whoever asks how moire does on a network that nobody tuned it for: networks of many families as their "
         "packages export them, their answers compared with PyTorch's (ONNX Runtime's where a package has models, not "
-        "programs), their time with that of the best peer. Ratios above 1: moire is faster. `make survey` makes this page.")
+        "programs), their time with that of the best peer. Ratios above 1: moire is faster. `make survey` makes this "
+        "page.")
     print()
     say(f"{len(rows)} rows; wrong: {', '.join(wrong) or 'none'}; not run: {', '.join(failed) or 'none'}.")
     print()

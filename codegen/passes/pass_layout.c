@@ -99,7 +99,7 @@ static bool read_in_blocks(const struct mo_graph *g, int id) {
         for (int k = 0; k < node->n_in && !node->dead; k++)
             reads = reads || node->in[k] == id;
         if (!reads) continue;
-        if (!is_conv(node) && !(mo_layouts_of(g, node) & MO_CAN_C16 && outputs_block(g, node))) return false;
+        if (!(mo_layouts_of(g, node) & MO_CAN_C16) || !outputs_block(g, node)) return false;
         wanted = wanted || is_conv(node) || blocked_input(g, node);
     }
     return wanted;

@@ -5,7 +5,8 @@ SURVEY ?= build/survey
 SURVEY_THREADS ?= 1,2
 SURVEY_BATCH ?= 1
 SURVEY_NETWORKS ?=
-# Debian's PyTorch, and of PyPI the last transformers that takes it, and an onnx and an onnxruntime that take its NumPy.
+# Debian's PyTorch, and of PyPI the last transformers that takes it, and an onnx and an onnxruntime that take its
+# NumPy.
 SURVEY_ENV ?= $(B)/survey-env
 SURVEY_PACKAGES ?= transformers==4.40.2 onnx==1.16.2 onnxruntime==1.18.1
 

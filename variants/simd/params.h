@@ -322,8 +322,9 @@ struct mo_resize_params {
     const float *fy, *fx;             /* weight of the second tap */
 };
 
+/* Pixels of MO_C16 whose squares lie in lrn's scratch at a time, each between 16 zeros. */
+enum { MO_LRN_PIXELS = 8 };
 /* lrn across channels.  unit = (image, row of pixels). */
-enum { MO_LRN_PIXELS = 8 }; /* whose squares are in the scratch, each between 16 zeros: MO_C16 */
 struct mo_lrn_params {
     int64_t channels, area, chunk, chunks;
     int lanes;

@@ -53,6 +53,25 @@ static struct ob *build(const struct layout_case *c) {
     return b;
 }
 
+/* A Transpose of what becomes the weights of a convolution: no activations, and read plain. */
+static void computed_weights_stay_plain(void **state) {
+    (void)state;
+    struct ob *b = ob_create(17);
+    ob_input(b, "x", MOIRE_F32, "1,32,9,9");
+    ob_input(b, "w", MOIRE_F32, "16,3,3,32");
+    ob_node(b, "Transpose", "w", "f");
+    ob_ints(b, "perm", "0,3,1,2");
+    ob_node(b, "Conv", "x f", "y");
+    ob_output(b, "y");
+    struct mo_graph *g = ways_graph(b, true, true);
+    for (int i = 0; i < g->n_nodes; i++)
+        if (!strcmp(g->nodes[i]->op_type, "Transpose"))
+            assert_int_equal(g->tensors[g->nodes[i]->out[0]]->layout, MO_PLAIN);
+    mo_graph_destroy(g);
+    assert_int_equal(ways_check(b, "computed weights", false, ways_near_largest), 0);
+    ob_destroy(b);
+}
+
 static int count_entering(const struct mo_graph *g) {
     int n = 0;
     for (int i = 0; i < g->n_nodes; i++)
@@ -80,6 +99,7 @@ static void transposes_enter_blocks(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(transposes_enter_blocks)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(transposes_enter_blocks),
+                                       cmocka_unit_test(computed_weights_stay_plain)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
