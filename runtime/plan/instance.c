@@ -7,8 +7,9 @@
 
 /* From this size on the arena asks for pages of 2 MiB (sys->alloc serves that alignment with them). */
 enum { HUGE_PAGE = 2 << 20 };
-/* Inputs from this size on are read where the query has them; of smaller ones a copy takes no longer. */
-enum { READ_IN_PLACE_FROM = 256 << 10 };
+/* Inputs of this size are read where the query has them if there is this much of them in all: to point all
+ * layers there takes a microsecond per hundred, as long as it takes to copy the least of that. */
+enum { READ_IN_PLACE_FROM = 4 << 10, READ_IN_PLACE_ALL = 128 << 10 };
 
 /* NULL: it is in the arena, or has no storage yet. */
 static void *constant_address(const struct mo_plan *plan, int id) {
@@ -179,30 +180,47 @@ void mo_instance_reset(struct mo_instance *instance) {
     instance->err = (moire_error){0};
 }
 
-/* From now on an input lies there, and so do the views of it. */
-static void move_input(struct mo_instance *instance, int id, char *at) {
+/* Inputs have moved: their views and the layers that read them follow. */
+static void follow(struct mo_instance *instance) {
     const struct mo_plan *plan = instance->plan;
     int64_t inside;
-    if (instance->value[id].data == at) return;
-    for (int i = 0; i < plan->graph->n_tensors; i++)
-        if (instance->placed[i] && mo_alias_root(plan->graph, i, &inside) == id)
-            instance->value[i].data = at + inside;
+    for (int i = 0; i < plan->graph->n_tensors; i++) {
+        if (!instance->placed[i]) continue;
+        const int root = mo_alias_root(plan->graph, i, &inside);
+        if (root != i) instance->value[i].data = (char *)instance->value[root].data + inside;
+    }
     for (int k = 0; k < plan->n_steps; k++)
         place_args(instance, plan->steps[k].node, &instance->args[k]);
 }
 
-void mo_instance_read_input(struct mo_instance *instance, int input, const void *data) {
-    const struct mo_plan *plan = instance->plan;
-    const struct mo_tensor *t = plan->graph->tensors[plan->graph->inputs[input]];
+/* Bytes of an input that need not be copied. */
+static int64_t stays(const struct mo_instance *instance, int input, const char *data) {
+    const struct mo_graph *graph = instance->plan->graph;
+    const struct mo_tensor *t = graph->tensors[graph->inputs[input]];
     const int64_t bytes = mo_tensor_bytes(t);
-    if (bytes <= 0 || !instance->placed[t->id]) return;
-    char *own = instance->arena + plan->offset[t->id];
-    if (bytes >= READ_IN_PLACE_FROM && (uintptr_t)data % 64 == 0) {
-        move_input(instance, t->id, (char *)(uintptr_t)data); /* is only read */
-        return;
+    return instance->placed[t->id] && bytes >= READ_IN_PLACE_FROM && (uintptr_t)data % 64 == 0 ? bytes : 0;
+}
+
+void mo_instance_read_inputs(struct mo_instance *instance, const char *const *data) {
+    const struct mo_plan *plan = instance->plan;
+    const int n = plan->graph->n_inputs;
+    int64_t all = 0;
+    bool moved = false;
+    for (int i = 0; i < n; i++)
+        all += stays(instance, i, data[i]);
+    for (int i = 0; i < n; i++) {
+        const struct mo_tensor *t = plan->graph->tensors[plan->graph->inputs[i]];
+        const int64_t bytes = mo_tensor_bytes(t);
+        if (bytes <= 0 || !instance->placed[t->id]) continue;
+        char *own = instance->arena + plan->offset[t->id], *at = own;
+        if (all >= READ_IN_PLACE_ALL && stays(instance, i, data[i]))
+            at = (char *)(uintptr_t)data[i]; /* is only read */
+        else
+            memcpy(own, data[i], (size_t)bytes);
+        moved = moved || instance->value[t->id].data != at;
+        instance->value[t->id].data = at;
     }
-    move_input(instance, t->id, own);
-    memcpy(own, data, (size_t)bytes);
+    if (moved) follow(instance);
 }
 
 int mo_instance_set_input(struct mo_instance *instance, int input, const moire_tensor *tensor,
@@ -227,7 +245,11 @@ int mo_instance_set_input(struct mo_instance *instance, int input, const moire_t
         return mo_fail(err, MOIRE_ESHAPE, "input '%s' has %zu bytes, shape %s needs %lld", t->name,
                        tensor->bytes, mo_shape_text(&t->shape, want, sizeof want), (long long)bytes);
     if (!bytes || instance->plan->offset[t->id] < 0) return MOIRE_OK;
-    move_input(instance, t->id, instance->arena + instance->plan->offset[t->id]);
+    char *own = instance->arena + instance->plan->offset[t->id];
+    if (instance->value[t->id].data != own) {
+        instance->value[t->id].data = own;
+        follow(instance);
+    }
     memcpy(instance->value[t->id].data, tensor->data, (size_t)bytes);
     return MOIRE_OK;
 }

@@ -89,9 +89,10 @@ void mo_instance_destroy(struct mo_instance *instance);
 /* Checks type and shape against the graph input and copies the contents in. */
 int mo_instance_set_input(struct mo_instance *instance, int input, const moire_tensor *tensor,
                           moire_error *err);
-/* The same of bytes that are known to fit, which stay as they are until the instance is reset: large ones are
- * read where they lie, if that is 64-byte aligned.  To be said again after another arena was bound. */
-void mo_instance_read_input(struct mo_instance *instance, int input, const void *data);
+/* The same of all inputs, bytes that are known to fit and stay as they are until the instance is reset: large
+ * ones are read where they lie, if that is 64-byte aligned.  To be said again after another arena was bound.
+ */
+void mo_instance_read_inputs(struct mo_instance *instance, const char *const *data);
 /* Describes output `index` (valid until the instance is reused); data points into the instance. */
 int mo_instance_output(struct mo_instance *instance, int index, moire_tensor *out);
 /* Frees what dynamic layers allocated; call before the instance serves the next query. */

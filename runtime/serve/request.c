@@ -120,13 +120,6 @@ static int copy_inputs(const moire_tenant *t, struct mo_instance *instance,
     return rc;
 }
 
-/* The request's own copies stay as long as the query runs: large ones are not copied again. */
-static void read_inputs(const moire_tenant *t, struct mo_instance *instance,
-                        const struct mo_request *request) {
-    for (int i = 0; i < t->ports->n_inputs; i++)
-        mo_instance_read_input(instance, i, request->input[i]);
-}
-
 static int model_begin(void *model, int instance, void *user) {
     moire_tenant *t = model;
     struct mo_request *request = user;
@@ -137,7 +130,8 @@ static int model_begin(void *model, int instance, void *user) {
     if (rc) return rc;
     mo_instance_bind(self, request->spill.arena->at);
     mo_instance_heed(self, &request->unwanted);
-    if (!lent) read_inputs(t, self, request);
+    /* The request's own copies stay as long as the query runs: large ones are not copied again. */
+    if (!lent) mo_instance_read_inputs(self, request->input);
     if (request->begun) return MOIRE_OK;
     if (!mo_loan_read(&request->head)) return MOIRE_ECANCELLED; /* it has been answered */
     if (lent) rc = copy_inputs(t, self, request);
