@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pass_norm.c - the exported form of layer normalization over the last axis becomes LayerNormalization:
+ * pass_norm.c - the exported forms of normalization over the last axis become LayerNormalization and
+ * RMSNormalization:
  *
  *   d = x - mean(x);  y = d / sqrt(mean(d^2) + eps) [* gamma] [+ beta]
+ *                     y = x / sqrt(mean(x^2) + eps) [* gamma]
  *
  * The division may be a product with the reciprocal; d may be computed once or twice; d^2 is Pow(d, 2) or
  * Mul(d, d); gamma and beta are constants [D]. */
@@ -32,16 +34,16 @@ static int centred(const struct mo_graph *g, int tensor) {
     return is_row_mean(g, mean) && mean->in[0] == sub->in[0] ? sub->in[0] : -1;
 }
 
-/* x when the tensor is the square of x - mean(x). */
+/* What the tensor is the square of; -1 = nothing. */
 static int squared(const struct mo_graph *g, int tensor) {
     const struct mo_node *node = mo_producer(g, tensor);
     float two;
-    if (mo_is(node, "Pow")) return mo_scalar(g, node->in[1], &two) && two == 2 ? centred(g, node->in[0]) : -1;
-    return mo_is(node, "Mul") && node->in[0] == node->in[1] ? centred(g, node->in[0]) : -1;
+    if (mo_is(node, "Pow")) return mo_scalar(g, node->in[1], &two) && two == 2 ? node->in[0] : -1;
+    return mo_is(node, "Mul") && node->in[0] == node->in[1] ? node->in[0] : -1;
 }
 
-/* x when the tensor is sqrt(mean((x - mean x)^2) + eps). */
-static int deviation(const struct mo_graph *g, int tensor, float *eps) {
+/* d when the tensor is sqrt(mean(d^2) + eps); -1 otherwise. */
+static int root_mean_square(const struct mo_graph *g, int tensor, float *eps) {
     const struct mo_node *root = mo_producer(g, tensor),
                          *add = mo_is(root, "Sqrt") ? mo_producer(g, root->in[0]) : NULL;
     if (!add || !mo_is(add, "Add")) return -1;
@@ -72,15 +74,23 @@ static struct mo_tensor *ones(struct mo_graph *g, int64_t n) {
     return t;
 }
 
-static int rewrite(struct mo_graph *g, struct mo_node *div, int x, float eps, moire_error *err) {
-    const struct mo_shape *shape = &g->tensors[x]->shape;
+/* What is normalized, and how. */
+struct normalization {
+    int x;
+    bool centred; /* by its mean, too: LayerNormalization */
+    float eps;
+};
+
+static int rewrite(struct mo_graph *g, struct mo_node *div, const struct normalization *norm,
+                   moire_error *err) {
+    const struct mo_shape *shape = &g->tensors[norm->x]->shape;
     int gamma = -1, beta = -1;
     struct mo_node *last = div, *next = row_step(g, div, "Mul", &gamma);
     if (next)
         last = next;
     else
         gamma = -1;
-    next = row_step(g, last, "Add", &beta);
+    next = norm->centred ? row_step(g, last, "Add", &beta) : NULL;
     if (!next) beta = -1;
     if (gamma < 0) {
         const struct mo_tensor *one = ones(g, shape->d[shape->rank - 1]);
@@ -90,20 +100,20 @@ static int rewrite(struct mo_graph *g, struct mo_node *div, int x, float eps, mo
     if (next) last = next;
     int *in = mo_region_array(g->region, 4, sizeof *in);
     if (!in) return mo_no_memory(err);
-    in[0] = x;
+    in[0] = norm->x;
     in[1] = gamma;
     in[2] = beta;
     in[3] = -1;
     last->in = in;
     last->n_in = beta >= 0 ? 3 : 2;
-    last->op_type = "LayerNormalization";
-    last->opset = 17;
-    last->op = mo_op_find("LayerNormalization", "");
+    last->op_type = norm->centred ? "LayerNormalization" : "RMSNormalization";
+    last->opset = norm->centred ? 17 : 23;
+    last->op = mo_op_find(last->op_type, "");
     last->n_attrs = 0;
     struct mo_attr *axis = mo_node_add_attr(g, last, "axis", MO_ATTR_INT);
     if (axis) axis->i = -1;
     struct mo_attr *epsilon = mo_node_add_attr(g, last, "epsilon", MO_ATTR_FLOAT);
-    if (epsilon) epsilon->f = eps;
+    if (epsilon) epsilon->f = norm->eps;
     return axis && epsilon && last->op ? MOIRE_OK : mo_no_memory(err);
 }
 
@@ -115,28 +125,29 @@ static int reciprocal_of(const struct mo_graph *g, int tensor) {
     return mo_is(node, "Div") && mo_scalar(g, node->in[0], &one) && one == 1 ? node->in[1] : -1;
 }
 
-/* x when the node is (x - mean x) over its deviation. */
-static int normalized(const struct mo_graph *g, const struct mo_node *node, float *eps) {
-    int x, root;
-    if (node->dead || node->n_in != 2 || !mo_is_f32(g->tensors[node->out[0]])) return -1;
-    if (mo_is(node, "Div")) {
-        x = centred(g, node->in[0]);
-        return x >= 0 && deviation(g, node->in[1], eps) == x ? x : -1;
-    }
+/* d over sqrt(mean(d^2) + eps), whether d is x itself or its distance from the mean. */
+static bool divided(const struct mo_graph *g, int d, int root, struct normalization *norm) {
+    const int square = root_mean_square(g, root, &norm->eps), x = centred(g, d);
+    norm->centred = x >= 0 && square >= 0 && centred(g, square) == x;
+    norm->x = norm->centred ? x : d;
+    return square >= 0 && (norm->centred || square == d);
+}
+
+static bool normalized(const struct mo_graph *g, const struct mo_node *node, struct normalization *norm) {
+    if (node->dead || node->n_in != 2 || !mo_is_f32(g->tensors[node->out[0]])) return false;
+    if (mo_is(node, "Div")) return divided(g, node->in[0], node->in[1], norm);
     for (int k = 0; k < 2 && mo_is(node, "Mul"); k++) {
-        x = centred(g, node->in[k]);
-        root = x < 0 ? -1 : reciprocal_of(g, node->in[1 - k]);
-        if (root >= 0 && deviation(g, root, eps) == x) return x;
+        const int root = reciprocal_of(g, node->in[1 - k]);
+        if (root >= 0 && divided(g, node->in[k], root, norm)) return true;
     }
-    return -1;
+    return false;
 }
 
 int mo_pass_norm(struct mo_graph *g, moire_error *err) {
     for (int i = 0; i < g->n_nodes; i++) {
-        float eps = 0;
-        int x = normalized(g, g->nodes[i], &eps);
-        if (x < 0) continue;
-        int rc = rewrite(g, g->nodes[i], x, eps, err);
+        struct normalization norm = {.x = -1};
+        if (!normalized(g, g->nodes[i], &norm)) continue;
+        int rc = rewrite(g, g->nodes[i], &norm, err);
         if (rc) return rc;
     }
     return MOIRE_OK;

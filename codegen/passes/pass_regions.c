@@ -72,6 +72,7 @@ static const char *const ops[] = {
     "GlobalAveragePool",
     "GlobalMaxPool",
     "LayerNormalization",
+    "RMSNormalization",
     "InstanceNormalization",
     "Pad",
 };

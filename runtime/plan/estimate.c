@@ -29,6 +29,7 @@ static const struct rate elements[] = {
     {"Softmax", 30},
     {"LogSoftmax", 30},
     {"LayerNormalization", 40},
+    {"RMSNormalization", 40},
     {"Tile", 30},
     {"GatherElements", 40},
     {"Pow", 25},

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0
- * rows.c - binds softmax, layer normalization and reductions over neighbouring dimensions. */
+ * rows.c - binds softmax, normalization of rows and reductions over neighbouring dimensions. */
 #include <string.h>
 #include "variants/generic/bind.h"
 
@@ -37,7 +37,9 @@ static int softmax_bind(const struct mo_binder *binder, const struct mo_node *no
 const struct mo_family mo_family_softmax = {"softmax", softmax_layouts, softmax_bind};
 
 static unsigned layernorm_layouts(const struct mo_graph *g, const struct mo_node *node) {
-    if (!mo_node_is(node, "LayerNormalization") && !mo_node_is_ours(node, "LayerNormalization")) return 0;
+    if (!mo_node_is(node, "LayerNormalization") && !mo_node_is_ours(node, "LayerNormalization") &&
+        !mo_node_is(node, "RMSNormalization"))
+        return 0;
     const struct mo_tensor *x = mo_node_in(g, node, 0), *scale = mo_node_in(g, node, 1),
                            *bias = mo_node_in(g, node, 2);
     if (!simple(g, node) || x->shape.rank < 1 || mo_node_out(g, node, 1) || mo_node_out(g, node, 2)) return 0;
@@ -51,7 +53,8 @@ static int layernorm_bind(const struct mo_binder *binder, const struct mo_node *
                           moire_error *err) {
     const struct mo_tensor *x = mo_node_in(binder->graph, node, 0);
     int axis = mo_axis_of(mo_attr_int(node, "axis", -1), x->shape.rank);
-    struct mo_layernorm_params p = {.epsilon = mo_attr_float(node, "epsilon", 1e-5f)};
+    struct mo_layernorm_params p = {.epsilon = mo_attr_float(node, "epsilon", 1e-5f),
+                                    .centred = !mo_node_is(node, "RMSNormalization")};
     if (!plain(binder->graph, node)) return MOIRE_EUNSUPPORTED;
     for (int i = 1; i < 3; i++) { /* scale and bias may be activations */
         const struct mo_tensor *row = mo_node_in(binder->graph, node, i);

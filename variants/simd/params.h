@@ -210,6 +210,7 @@ struct mo_softmax_params {
 struct mo_layernorm_params {
     int64_t rows, n;
     float epsilon;
+    bool centred; /* false: RMSNormalization, which takes no mean away */
 };
 
 /* instance: y = (x - mean) / sqrt(variance + epsilon) * in[1] + in[2] for each channel of an image.  unit =

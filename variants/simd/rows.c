@@ -173,7 +173,7 @@ void MO_SIMD(layernorm)(const struct mo_kargs *args, int64_t begin, int64_t end,
         const float *x = (const float *)args->in[0] + unit * n;
         float *y = (float *)args->out[0] + unit * n, mean[ROWS], scaled[ROWS];
         for (int64_t r = 0; r < rows; r++)
-            mean[r] = row_sum(x + r * n, n) / (float)n;
+            mean[r] = p->centred ? row_sum(x + r * n, n) / (float)n : 0.0f;
         for (int64_t r = 0; r < rows; r++)
             scaled[r] = 1.0f / sqrtf(row_squares(x + r * n, n, mean[r]) / (float)n + epsilon);
         for (int64_t r = 0; r < rows; r++)

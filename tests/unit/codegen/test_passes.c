@@ -352,6 +352,37 @@ static void layer_norm_reciprocal(struct ob *b) {
     ob_output(b, "y");
 }
 
+/* sI = sqrt(mean(square) + eps) */
+static void add_root(struct ob *b, const char *op, const char *square, int i) {
+    char name[4][8], sum[16];
+    for (int k = 0; k < 4; k++)
+        snprintf(name[k], sizeof name[k], "%c%d", "qvws"[k], i);
+    snprintf(sum, sizeof sum, "%s eps", name[1]);
+    ob_node(b, op, square, name[0]);
+    ob_node(b, "ReduceMean", name[0], name[1]);
+    ob_ints(b, "axes", "-1");
+    ob_node(b, "Add", sum, name[2]);
+    ob_node(b, "Sqrt", name[2], name[3]);
+}
+
+/* The root as a factor and as a divisor; and one of other values than it divides, which stays. */
+static void rms_norm(struct ob *b) {
+    ob_input(b, "x", MOIRE_F32, "N,6,8");
+    ob_random(b, "g", "8");
+    ob_scalar(b, "one", 1);
+    ob_scalar(b, "two", 2);
+    ob_scalar(b, "eps", 1e-5f);
+    add_root(b, "Pow", "x two", 0);
+    ob_node(b, "Div", "one s0", "r");
+    ob_node(b, "Mul", "x r", "n");
+    ob_node(b, "Mul", "g n", "y0");
+    add_root(b, "Mul", "y0 y0", 1);
+    ob_node(b, "Div", "y0 s1", "y1");
+    add_root(b, "Mul", "y1 y1", 2);
+    ob_node(b, "Div", "y0 s2", "y");
+    ob_output(b, "y");
+}
+
 static void attention(struct ob *b) {
     ob_input(b, "q", MOIRE_F32, "N,2,5,4");
     ob_input(b, "k", MOIRE_F32, "N,7,2,4");
@@ -570,6 +601,7 @@ static const struct pass_case {
     {"outputs keep their names", outputs_keep_their_names, 13, "Identity; relu; Identity"},
     {"layer norm", layer_norm, 13, "LayerNormalization"},
     {"layer norm by reciprocals", layer_norm_reciprocal, 13, "LayerNormalization; LayerNormalization"},
+    {"rms norm", rms_norm, 13, "RMSNormalization; RMSNormalization; Mul; ReduceMean; Fused; Div"},
     {"attention", attention, 13, "Attention"},
     {"attention of projections", attention_of_projections, 13,
      "Fused; MatMul; Reshape; Attention; Reshape; MatMul"},
