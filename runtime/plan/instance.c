@@ -73,9 +73,10 @@ static bool allocate(struct mo_instance *instance) {
     instance->owned = mo_alloc(env, (tensors + 1) * sizeof *instance->owned);
     instance->io = mo_alloc(env, (most + 1) * sizeof *instance->io);
     instance->temp = mo_alloc(env, (most + 1) * sizeof *instance->temp);
+    instance->given = mo_alloc(env, ((size_t)plan->graph->n_inputs + 1) * sizeof *instance->given);
     instance->body = mo_alloc(env, ((size_t)plan->n_bodies + 1) * sizeof *instance->body);
     return instance->args && instance->pick && instance->value && instance->placed && instance->owned &&
-           instance->io && instance->temp && instance->body;
+           instance->io && instance->temp && instance->given && instance->body;
 }
 
 static int no_memory(const struct mo_plan *plan, moire_error *err) {
@@ -154,7 +155,7 @@ void mo_instance_destroy(struct mo_instance *instance) {
     for (int i = 0; instance->body && i < instance->plan->n_bodies; i++)
         mo_instance_destroy(instance->body[i]);
     void *parts[] = {instance->own,   instance->args, instance->pick, instance->value, instance->placed,
-                     instance->owned, instance->io,   instance->temp, instance->body};
+                     instance->owned, instance->io,   instance->temp, instance->given, instance->body};
     const struct mo_env *env = instance->env;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         mo_free(env, parts[i]);

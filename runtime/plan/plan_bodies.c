@@ -100,17 +100,6 @@ static bool fits(const struct mo_plan *plan, const struct mo_value *in) {
     return true;
 }
 
-static int set_inputs(struct mo_instance *instance, const struct mo_value *in, moire_error *err) {
-    int rc = MOIRE_OK;
-    for (int i = 0; i < instance->plan->graph->n_inputs && !rc; i++) {
-        moire_tensor t = {.dtype = in[i].dtype, .rank = in[i].shape.rank, .data = in[i].data};
-        memcpy(t.shape, in[i].shape.d, sizeof t.shape);
-        t.bytes = (size_t)mo_value_bytes(&in[i]);
-        rc = mo_instance_set_input(instance, i, &t, err);
-    }
-    return rc;
-}
-
 int mo_plan_body_outputs(struct mo_instance *instance, const struct mo_op_ctx *ctx, struct mo_value *out) {
     const struct mo_graph *g = instance->plan->graph;
     int rc = MOIRE_OK;
@@ -131,19 +120,22 @@ int mo_plan_body_tell(const struct mo_instance *instance, const struct mo_op_ctx
                    mo_instance_message(instance));
 }
 
-int mo_plan_body_begin(struct mo_instance *instance, const struct mo_op_ctx *ctx, void *arena,
-                       const struct mo_value *in) {
+void mo_plan_body_begin(struct mo_instance *instance, const struct mo_op_ctx *ctx, void *arena,
+                        const struct mo_value *in) {
     mo_instance_bind(instance, arena);
     instance->host.left = ctx->host->left;
     instance->host.unwanted = ctx->host->unwanted;
-    return set_inputs(instance, in, ctx->err);
+    for (int i = 0; i < instance->plan->graph->n_inputs; i++)
+        instance->given[i] = in[i].data;
+    mo_instance_read_inputs(instance, instance->given);
 }
 
 int mo_plan_body_run(struct mo_instance *instance, const struct mo_op_ctx *ctx, char *scratch,
                      const struct mo_value *in, struct mo_value *out) {
     const struct mo_plan *plan = instance->plan;
     char *layers = scratch + mo_round_up((int64_t)mo_instance_arena_bytes(plan), ALIGN);
-    int rc = mo_plan_body_begin(instance, ctx, scratch, in);
+    int rc = MOIRE_OK;
+    mo_plan_body_begin(instance, ctx, scratch, in);
     for (int k = 0; k < plan->n_steps && !rc; k++) {
         if (mo_body_unwanted(ctx->host))
             rc = mo_body_cancelled(ctx);

@@ -30,6 +30,7 @@ struct mo_instance {
     struct mo_value *io;       /* inputs and outputs of the reference step that runs now, on one worker, each
                                   followed by MO_SPARE_OPERANDS absent ones */
     void **temp;               /* of every entry of io: a plain contiguous copy, or NULL */
+    const char **given;        /* of every input of a body: where the layer that runs it has the contents */
     struct mo_instance **body; /* of every body that has a plan: made when it first runs */
     void *scratch;             /* of the layer that runs now: bodies lie in it */
     struct mo_body_host host;  /* runs bodies by their plans */
@@ -59,8 +60,8 @@ int mo_instance_run_body(void *self, const struct mo_op_ctx *ctx, const struct m
 int64_t mo_plan_body_scratch(const struct mo_plan *plan);
 /* The parts of a run: the arena bound and inputs set; what a failed layer says; outputs of their own memory.
  */
-int mo_plan_body_begin(struct mo_instance *instance, const struct mo_op_ctx *ctx, void *arena,
-                       const struct mo_value *in);
+void mo_plan_body_begin(struct mo_instance *instance, const struct mo_op_ctx *ctx, void *arena,
+                        const struct mo_value *in);
 int mo_plan_body_tell(const struct mo_instance *instance, const struct mo_op_ctx *ctx, int rc);
 int mo_plan_body_outputs(struct mo_instance *instance, const struct mo_op_ctx *ctx, struct mo_value *out);
 int mo_plan_body_run(struct mo_instance *instance, const struct mo_op_ctx *ctx, char *scratch,
@@ -75,6 +76,10 @@ struct mo_plan_region *mo_plan_region_of(const struct mo_plan *plan, const struc
 /* A plan for these shapes, made now if need be, until it is left.  NULL: the references are to run them. */
 struct mo_region_place *mo_plan_region_enter(struct mo_plan_region *region, const struct mo_value *in);
 void mo_plan_region_leave(struct mo_plan_region *region, struct mo_region_place *place);
+/* Memory for a run, of at least *bytes, which becomes what there is; NULL: there is none.  Given back, it may
+ * hold what the run has left: only runs of the same region get it. */
+char *mo_plan_region_take_memory(struct mo_plan_region *region, size_t *bytes);
+void mo_plan_region_give_memory(struct mo_plan_region *region, char *memory, size_t bytes);
 /* Runs the body by such a plan, on one core.  MO_NEED_DATA: the references are to do it. */
 int mo_plan_region_run(struct mo_plan_region *region, const struct mo_op_ctx *ctx, const struct mo_value *in,
                        struct mo_value *out);

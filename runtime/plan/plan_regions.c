@@ -7,7 +7,9 @@
  * whose weights are elided.  Where shapes want a weight packed in a way that is not there yet, the plan is
  * made again with the plain weights, which stay: so often as there are such ways, and no more.  Shapes for
  * which there can be no plan are remembered, so that it is tried once; out of memory, it is tried again.
- * Plans are made under the region's lock.  Activations lie in memory that a run takes and gives back. */
+ * Plans are made under the region's lock.  Activations lie in memory that a run takes and gives back: the
+ * region keeps one block for the next run of the same tenant, since pages that come from the system are
+ * zeroed first. */
 #include <string.h>
 #include "runtime/base/lock.h"
 #include "runtime/base/numbers.h"
@@ -25,7 +27,9 @@ struct mo_plan_region {
     void *hollow; /* what elided weights point to: never touched, so that it takes no memory */
     struct mo_lock lock;
     int64_t clock;
-    bool told; /* that there was no plan for some shapes */
+    bool told;  /* that there was no plan for some shapes */
+    char *kept; /* of kept_bytes, for a run; NULL: a run has it, or none has been */
+    size_t kept_bytes;
     struct mo_region_place place[MOST_PLANS];
     struct mo_value *refused[MOST_REFUSED]; /* own inputs without contents; NULL: none yet */
     int next_refused;                       /* the one that goes for a further one */
@@ -59,6 +63,7 @@ void mo_plan_free_regions(struct mo_plan *plan) {
         for (int i = 0; i < MOST_REFUSED; i++)
             mo_free(plan->env, region->refused[i]);
         mo_weights_destroy(region->weights);
+        mo_free(plan->env, region->kept);
         mo_free(plan->env, region->hollow);
     }
     plan->regions = NULL;
@@ -213,18 +218,45 @@ void mo_plan_region_leave(struct mo_plan_region *region, struct mo_region_place 
 
 /* --- running one ---------------------------------------------------------------------------------------- */
 
-static int run(const struct mo_plan *plan, const struct mo_op_ctx *ctx, const struct mo_value *in,
-               struct mo_value *out) {
-    const struct mo_sys *sys = plan->env->sys;
-    const size_t bytes = (size_t)mo_plan_body_scratch(plan);
+char *mo_plan_region_take_memory(struct mo_plan_region *region, size_t *bytes) {
+    const struct mo_sys *sys = region->env->sys;
+    mo_lock_take(sys, &region->lock);
+    char *memory = region->kept;
+    const size_t have = region->kept_bytes;
+    region->kept = NULL;
+    mo_lock_drop(sys, &region->lock);
+    if (memory && have >= *bytes) {
+        *bytes = have;
+        return memory;
+    }
+    mo_free(region->env, memory);
+    return sys->alloc(sys->self, *bytes >= HUGE_PAGE ? HUGE_PAGE : ALIGN, *bytes);
+}
+
+void mo_plan_region_give_memory(struct mo_plan_region *region, char *memory, size_t bytes) {
+    mo_lock_take(region->env->sys, &region->lock);
+    char *spare = region->kept;
+    if (memory && (!spare || region->kept_bytes < bytes)) {
+        region->kept = memory;
+        region->kept_bytes = bytes;
+    } else {
+        spare = memory;
+    }
+    mo_lock_drop(region->env->sys, &region->lock);
+    mo_free(region->env, spare);
+}
+
+static int run(struct mo_plan_region *region, const struct mo_plan *plan, const struct mo_op_ctx *ctx,
+               const struct mo_value *in, struct mo_value *out) {
+    size_t bytes = (size_t)mo_plan_body_scratch(plan);
     struct mo_instance *instance;
     int rc = mo_instance_create_bare(plan, &instance, ctx->err);
     if (rc) return rc;
-    char *memory = sys->alloc(sys->self, bytes >= HUGE_PAGE ? HUGE_PAGE : ALIGN, bytes);
+    char *memory = mo_plan_region_take_memory(region, &bytes);
     rc = memory ? mo_plan_body_run(instance, ctx, memory, in, out)
                 : mo_op_fail(ctx, MOIRE_ENOMEM, "out of memory (%zu bytes)", bytes);
     mo_instance_destroy(instance);
-    mo_free(plan->env, memory);
+    mo_plan_region_give_memory(region, memory, bytes);
     return rc;
 }
 
@@ -232,7 +264,7 @@ int mo_plan_region_run(struct mo_plan_region *region, const struct mo_op_ctx *ct
                        struct mo_value *out) {
     struct mo_region_place *s = mo_plan_region_enter(region, in);
     if (!s) return MO_NEED_DATA;
-    const int rc = run(s->plan, ctx, in, out);
+    const int rc = run(region, s->plan, ctx, in, out);
     mo_plan_region_leave(region, s);
     return rc;
 }

@@ -10,7 +10,7 @@
 #include "runtime/base/numbers.h"
 #include "runtime/plan/plan_impl.h"
 
-enum { MOST_SLOTS = 64, ALIGN = 64, HUGE_PAGE = 2 << 20 };
+enum { MOST_SLOTS = 64, ALIGN = 64 };
 
 struct mo_region_team {
     struct mo_plan_region *region;
@@ -18,17 +18,17 @@ struct mo_region_team {
     struct mo_instance *instance; /* of the place's plan */
     const struct mo_node *node;   /* the region among the layers around it */
     char *memory, *slots;         /* the arena, and behind it the slots */
-    size_t slot_bytes;
-    int layer;             /* that runs now */
-    int64_t left;          /* runs of bodies that are allowed, where nobody around counts them */
-    _Atomic uint64_t free; /* a bit for each slot */
+    size_t bytes, slot_bytes;     /* of the memory, and of a slot */
+    int layer;                    /* that runs now */
+    int64_t left;                 /* runs of bodies that are allowed, where nobody around counts them */
+    _Atomic uint64_t free;        /* a bit for each slot */
 };
 
 static void end(struct mo_instance *around) {
     struct mo_region_team *team = around->inside;
     around->inside = NULL;
     mo_instance_destroy(team->instance);
-    mo_free(around->env, team->memory);
+    mo_plan_region_give_memory(team->region, team->memory, team->bytes);
     mo_plan_region_leave(team->region, team->place);
     mo_free(around->env, team);
 }
@@ -61,21 +61,20 @@ static int go_on(struct mo_instance *around, int width) {
     return finish(around, MOIRE_OK);
 }
 
-static int prepare(struct mo_instance *around, struct mo_region_team *team, const struct mo_op_ctx *ctx,
-                   int width) {
-    const struct mo_sys *sys = around->env->sys;
+static int prepare(struct mo_region_team *team, const struct mo_op_ctx *ctx, int width) {
     const struct mo_plan *plan = team->place->plan;
     const int slots = width < 1 ? 1 : width > MOST_SLOTS ? MOST_SLOTS : width;
     const size_t arena = (size_t)mo_round_up((int64_t)mo_instance_arena_bytes(plan), ALIGN);
     team->slot_bytes = (size_t)mo_round_up(plan->scratch_bytes + ALIGN, ALIGN);
-    const size_t bytes = arena + (size_t)slots * team->slot_bytes;
+    team->bytes = arena + (size_t)slots * team->slot_bytes;
     int rc = mo_instance_create_bare(plan, &team->instance, ctx->err);
     if (rc) return rc;
-    team->memory = sys->alloc(sys->self, bytes >= HUGE_PAGE ? HUGE_PAGE : ALIGN, bytes);
-    if (!team->memory) return mo_op_fail(ctx, MOIRE_ENOMEM, "out of memory (%zu bytes)", bytes);
+    team->memory = mo_plan_region_take_memory(team->region, &team->bytes);
+    if (!team->memory) return mo_op_fail(ctx, MOIRE_ENOMEM, "out of memory (%zu bytes)", team->bytes);
     team->slots = team->memory + arena;
     team->free = UINT64_MAX >> (MOST_SLOTS - slots);
-    return mo_plan_body_begin(team->instance, ctx, team->memory, ctx->in);
+    mo_plan_body_begin(team->instance, ctx, team->memory, ctx->in);
+    return MOIRE_OK;
 }
 
 bool mo_region_team_begin(struct mo_instance *around, const struct mo_step *step, int width, int *pieces) {
@@ -99,7 +98,7 @@ bool mo_region_team_begin(struct mo_instance *around, const struct mo_step *step
     team->place = place;
     team->node = step->node;
     around->inside = team;
-    const int rc = prepare(around, team, &ctx, width);
+    const int rc = prepare(team, &ctx, width);
     *pieces = rc ? finish(around, rc) : go_on(around, width);
     return true;
 }
