@@ -111,17 +111,28 @@ static void turn(struct mo_index_walk *w) {
 /* at[] holds indices; what they mean in data.  0, or an index is out of range. */
 static int resolve(const struct mo_op_ctx *ctx, struct mo_index_walk *w) {
     const int64_t step = w->rank ? w->stride[0] : 0, from = w->base + w->in_row * step, n = w->n;
-    int64_t outside = 0, differ = 0;
-    for (int64_t k = 0; k < w->count; k++) {
+    const int64_t known = w->joined ? 1 : w->count;
+    int64_t outside = 0;
+    for (int64_t k = 0; k < known; k++)
         outside += w->at[k] < -n || w->at[k] >= n;
-        differ |= w->at[k] ^ w->at[0];
-    }
-    for (int64_t k = 0; outside && k < w->count; k++)
+    for (int64_t k = 0; outside && k < known; k++)
         if (mo_index_at(ctx, w->indices, w->first + k, n) < 0) return MOIRE_EINVAL;
-    w->joined = !differ && (step == 1 || w->count == 1);
-    for (int64_t k = 0; k < (w->joined ? 1 : w->count); k++)
+    for (int64_t k = 0; k < known; k++)
         w->at[k] = from + k * step + (w->at[k] < 0 ? w->at[k] + n : w->at[k]) * w->along;
     return MOIRE_OK;
+}
+
+/* The indices of the span.  Where all are alike, each is the one before it: the bytes tell, and one is read. */
+static void read_span(struct mo_index_walk *w) {
+    const size_t each = mo_dtype_bytes(w->indices->dtype), n = (size_t)w->count;
+    const char *from = (const char *)w->indices->data + (size_t)w->first * each;
+    const bool in_step = w->count == 1 || (w->rank && w->stride[0] == 1);
+    w->joined = in_step && !memcmp(from, from + each, (n - 1) * each);
+    if (w->indices->dtype == MOIRE_I64)
+        memcpy(w->at, from, w->joined ? each : n * each);
+    else
+        for (int64_t k = 0; k < (w->joined ? 1 : w->count); k++)
+            w->at[k] = mo_load_int(w->indices, w->first + k);
 }
 
 int mo_index_walk_next(const struct mo_op_ctx *ctx, struct mo_index_walk *w) {
@@ -129,11 +140,7 @@ int mo_index_walk_next(const struct mo_op_ctx *ctx, struct mo_index_walk *w) {
     const int64_t left = w->row - w->in_row;
     w->first = w->next;
     w->count = left < MO_INDEX_SPAN ? left : MO_INDEX_SPAN;
-    if (w->indices->dtype == MOIRE_I64)
-        memcpy(w->at, (const int64_t *)w->indices->data + w->first, (size_t)w->count * sizeof *w->at);
-    else
-        for (int64_t k = 0; k < w->count; k++)
-            w->at[k] = mo_load_int(w->indices, w->first + k);
+    read_span(w);
     const int rc = resolve(ctx, w);
     if (rc) return rc;
     w->next += w->count;
