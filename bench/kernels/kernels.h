@@ -5,8 +5,7 @@
 #define MO_BENCH_KERNELS_H
 #include "bench/kernels/ceiling.h"
 #include "bench/data/journal.h"
-#include "codegen/frontend.h"
-#include "runtime/plan/plan.h"
+#include "codegen/model_plan.h"
 #include "variants/store.h"
 
 struct mo_bench_kernels_options {
@@ -41,13 +40,14 @@ struct mo_bench_layer {
 struct mo_bench_layers {
     const struct mo_env *env;
     struct mo_store *store;
-    struct mo_plan *plan;
+    struct mo_model_plan model;
+    const struct mo_plan *plan; /* the model's */
     struct mo_instance *instance;
     struct mo_bench_layer *layer;
     int n;
 };
 /* Loads the model, chooses kernels as the runtime would, and runs it once, so that layers find real data.
- * store: NULL = built-in kernels only. */
+ * store: NULL = built-in kernels only.  *out stays where it is until it is closed. */
 int mo_bench_layers_open(const struct mo_env *env, const char *path, const struct mo_frontend_options *front,
                          const char *store, struct mo_bench_layers *out, moire_error *err);
 void mo_bench_layers_close(struct mo_bench_layers *layers);

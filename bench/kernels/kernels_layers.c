@@ -33,7 +33,10 @@ static void describe(const struct mo_graph *g, int k, struct mo_bench_layer *l) 
 }
 
 /* All layers, equal ones counted once. */
-static int collect(struct mo_bench_layers *out, const struct mo_graph *g, moire_error *err) {
+static int collect(void *ctx, const struct mo_graph *g, moire_error *err) {
+    struct mo_bench_layers *out = ctx;
+    mo_free(out->env, out->layer);
+    out->n = 0;
     out->layer = mo_alloc(out->env, ((size_t)g->n_nodes + 1) * sizeof *out->layer);
     if (!out->layer) return mo_fail(err, MOIRE_ENOMEM, "out of memory for %d layers", g->n_nodes);
     for (int k = 0; k < g->n_nodes; k++) {
@@ -88,18 +91,13 @@ static int run_once(const struct mo_bench_layers *l, moire_error *err) {
 
 int mo_bench_layers_open(const struct mo_env *env, const char *path, const struct mo_frontend_options *front,
                          const char *store, struct mo_bench_layers *out, moire_error *err) {
-    struct mo_graph *graph = NULL;
     *out = (struct mo_bench_layers){.env = env};
     int rc = store ? mo_store_open(env, store, &out->store, err) : MOIRE_OK;
-    if (!rc) rc = mo_frontend_load(env, path, front, &graph, err);
-    if (!rc) mo_graph_compact(graph);
-    if (!rc) rc = collect(out, graph, err);
-    if (rc) {
-        mo_graph_destroy(graph);
-    } else {
-        const struct mo_plan_options planning = {.isa = mo_isa_detect(), .store = out->store};
-        rc = mo_plan_build(graph, &planning, &out->plan, err);
-    }
+    const struct mo_plan_options planning = {.isa = mo_isa_detect(), .store = out->store};
+    const struct mo_model_ask ask = {
+        .env = env, .path = path, .front = front, .planning = &planning, .look = collect, .look_ctx = out};
+    if (!rc) rc = mo_model_plan_open(&ask, &out->model, err);
+    out->plan = out->model.plan;
     if (!rc) rc = mo_instance_create(out->plan, &out->instance, err);
     if (!rc) rc = fill_inputs(out, err);
     if (!rc) rc = run_once(out, err);
@@ -112,7 +110,7 @@ int mo_bench_layers_open(const struct mo_env *env, const char *path, const struc
 
 void mo_bench_layers_close(struct mo_bench_layers *layers) {
     mo_instance_destroy(layers->instance);
-    mo_plan_destroy(layers->plan);
+    mo_model_plan_close(&layers->model);
     mo_store_close(layers->store);
     mo_free(layers->env, layers->layer);
     *layers = (struct mo_bench_layers){.env = layers->env};

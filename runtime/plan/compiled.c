@@ -24,18 +24,33 @@ static void add_text(struct mo_sha256 *h, const char *format, ...) {
     mo_sha256_add(h, text, n < (int)sizeof text ? (size_t)n : sizeof text - 1);
 }
 
+/* Which of two bindings comes first, whatever their order on a command line: by input, then as given. */
+static bool is_before(const struct mo_compiled_request *r, int a, int b) {
+    const int order = strcmp(r->shapes[a].input, r->shapes[b].input);
+    return order ? order < 0 : a < b;
+}
+
+static void add_shapes(struct mo_sha256 *h, const struct mo_compiled_request *r) {
+    int last = -1;
+    for (int n = 0; n < r->n_shapes; n++) {
+        int next = -1;
+        for (int i = 0; i < r->n_shapes; i++)
+            if ((last < 0 || is_before(r, last, i)) && (next < 0 || is_before(r, i, next))) next = i;
+        const moire_shape *shape = &r->shapes[last = next];
+        mo_sha256_add(h, shape->input, strlen(shape->input) + 1);
+        for (int k = 0; k < shape->rank; k++)
+            add_text(h, ",%lld", (long long)shape->shape[k]);
+        add_text(h, "\n");
+    }
+}
+
 /* The version of everything that shapes a compiled model, and what it was asked for. */
 static void add_request(struct mo_sha256 *h, const struct mo_compiled_request *r) {
     static const char *const precisions[] = {"", " fp32", " int8", " bf16", " fp16"};
     add_text(h, "moire model %d.%d %s\nabi %d\ngenerator %d\nisa %s%s%s\n", MO_STORE_FORMAT, MO_IMAGE_FORMAT,
              MOIRE_VERSION_STRING, MO_KERNEL_ABI, MO_GENERATOR_VERSION, mo_isa_name(r->isa),
              r->exact ? " exact" : "", precisions[r->precision]);
-    for (int i = 0; i < r->n_shapes; i++) {
-        mo_sha256_add(h, r->shapes[i].input, strlen(r->shapes[i].input) + 1);
-        for (int k = 0; k < r->shapes[i].rank; k++)
-            add_text(h, ",%lld", (long long)r->shapes[i].shape[k]);
-        add_text(h, "\n");
-    }
+    add_shapes(h, r);
 }
 
 static int open_regular(const struct mo_env *env, const char *path, struct mo_stat *st, int *fd,

@@ -3,10 +3,10 @@
  *
  * An ONNX file is recognised by what the file system says of it (device, inode, size, times of modification
  * and of change), not by its contents, which a start has no time to read: `changed` moves with every write
- * and no program can set it.  That state, the shapes asked for and the version of moire name a *stamp*, a
- * small file that names the compiled model.  A file that was copied, touched or edited has another stamp: no
- * compiled model then, the model loads from ONNX, and `moire compile` (which does read the contents) makes a
- * new stamp. */
+ * and no program can set it.  That state, the shapes asked for (in any order) and the version of moire name a
+ * *stamp*, a small file that names the compiled model.  A file that was copied, touched or edited has another
+ * stamp: no compiled model then, the model loads from ONNX, and `moire compile` (which does read the
+ * contents) makes a new stamp. */
 #ifndef MO_COMPILED_H
 #define MO_COMPILED_H
 #include "runtime/plan/image.h"
@@ -45,6 +45,28 @@ int mo_compiled_read_stamp(const struct mo_store *store, const struct mo_env *en
                            moire_error *err);
 /* Ends the check of its data: MOIRE_ESTORE when it is damaged and nothing made from it may run. */
 int mo_compiled_check(struct mo_compiled *compiled, moire_error *err);
+
+/* --- a plan from it --- */
+struct mo_compiled_ask {
+    const struct mo_env *env;
+    const struct mo_compiled_request *request;
+    const struct mo_plan_options *planning; /* the models are in its store; NULL: in none, and no line */
+    /* Of the request's shapes the last so many were not asked for but found, as in files of inputs: a model
+     * compiled without them fits where its inputs have these shapes. */
+    int n_found;
+    bool helper;
+    /* Sees the graph before it is planned, and may refuse it; NULL: nobody does.  The large constants of a
+     * compiled model are hollow. */
+    int (*look)(void *ctx, const struct mo_graph *graph, moire_error *err);
+    void *look_ctx;
+};
+/* The plan of a file by its compiled model: opened, planned and checked, packed weights where they lie in the
+ * store.  *plan is NULL when none fits or the one that does cannot be used: then it is for the caller to make
+ * one from ONNX.  A line of the log says which it was. */
+int mo_compiled_plan(const struct mo_compiled_ask *ask, struct mo_compiled *out, struct mo_plan **plan,
+                     moire_error *err);
+/* That line where the caller knows why no compiled model fits. */
+void mo_compiled_say_packed(const struct mo_env *env, const char *path, const char *why);
 /* Once a plan was built from it: packed weights that only other versions than the first read, which lie at
  * its end, leave this process's memory until they are read. */
 void mo_compiled_trim(const struct mo_compiled *compiled, const struct mo_plan *plan);

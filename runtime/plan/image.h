@@ -9,7 +9,9 @@
  *
  * Made to be mapped read-only and used where it lies: a graph made from an image points into it, and so do
  * the plan and its instances.  Weights are in it once: packed, where the plan uses them packed, and the plain
- * tensor is then *elided*.  An image fits the machine kind and version that wrote it; its key says which.
+ * tensor is then *elided*.  An image fits the machine kind and version that wrote it; its key says which.  It
+ * has the graph as the passes of its time left it: who changes what they or packing give counts
+ * MO_IMAGE_FORMAT up, or users keep the old graph until they compile again under another version.
  *
  * Reading checks the sum of the meta first and every count, index and range besides: damage is an error,
  * never a crash.  The data may be checked while a plan is made of the graph, by a thread of its own besides;

@@ -51,27 +51,17 @@ static const char *base_name(const char *path) {
     return slash ? slash + 1 : path;
 }
 
-/* From the store.  Whatever is wrong there costs time, never service: one line, and ONNX it is. */
+/* From the store, where it has the model. */
 static int build_compiled(moire_tenant *t, const char *path, const moire_tenant_config *c, moire_error *err) {
     const moire_runtime *rt = t->runtime;
-    struct mo_compiled_request request = {path, c->shapes, c->n_shapes, c->exact != 0, rt->isa, c->precision};
-    struct mo_plan_options options = {.isa = rt->isa, .store = rt->store, .shaped = mo_region_graph};
-    moire_error why;
-    bool helper = mo_device_units(rt->cores) > 1;
-    int rc = mo_compiled_open(rt->store, &rt->env, &request, helper, &t->compiled, &why);
-    if (!rc && !t->compiled.graph) return MOIRE_OK;
-    if (!rc) rc = mo_plan_build(t->compiled.graph, &options, &t->plan, &why);
-    if (!rc && (rc = mo_compiled_check(&t->compiled, &why))) mo_plan_destroy(t->plan);
-    if (!rc) {
-        mo_compiled_trim(&t->compiled, t->plan);
-        return MOIRE_OK;
-    }
-    t->plan = NULL;
-    mo_compiled_close(&t->compiled);
-    if (rc == MOIRE_ENOMEM) return mo_fail(err, rc, "%s", why.message);
-    mo_store_note(rt->store, false);
-    mo_log(&rt->env, MOIRE_LOG_WARN, "compiled model of '%s' skipped, loading ONNX: %s", path, why.message);
-    return MOIRE_OK;
+    const struct mo_compiled_request request = {path,          c->shapes, c->n_shapes,
+                                                c->exact != 0, rt->isa,   c->precision};
+    const struct mo_plan_options planning = {.isa = rt->isa, .store = rt->store, .shaped = mo_region_graph};
+    const struct mo_compiled_ask ask = {.env = &rt->env,
+                                        .request = &request,
+                                        .planning = &planning,
+                                        .helper = mo_device_units(rt->cores) > 1};
+    return mo_compiled_plan(&ask, &t->compiled, &t->plan, err);
 }
 
 /* For measurements and compiled models, which want a plan of its own. */

@@ -14,8 +14,8 @@ struct mo_run_options {
     size_t input_split[MO_RUN_INPUTS];
     const char *input_file[MO_RUN_INPUTS];
     int n_inputs;
-    int threads, repeat; /* repeat 0: 1, or half a second of them with a profile */
-    int64_t seed;
+    int threads, repeat;        /* repeat 0: 1, or half a second of them with a profile */
+    int64_t seed, mapped_bytes; /* mapped_bytes: of the compiled model that is run; 0: none is */
     enum mo_isa isa;
     bool reference, profile, json;
 };

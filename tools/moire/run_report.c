@@ -85,9 +85,12 @@ static void print_text(const struct mo_run_options *o, const struct mo_plan *pla
         if (s.numbers) printf("  min %.6g  max %.6g  mean %.6g", s.low, s.high, s.mean);
         printf("\n");
     }
-    printf("%d layers, activations %.2f MiB (lower bound %.2f), packed weights %.2f MiB\n", plan->n_steps,
-           (double)plan->arena_bytes / 1048576, (double)plan->arena_lower / 1048576,
-           (double)plan->weight_bytes / 1048576);
+    printf("%d layers, activations %.2f MiB (lower bound %.2f), ", plan->n_steps,
+           (double)plan->arena_bytes / 1048576, (double)plan->arena_lower / 1048576);
+    if (o->mapped_bytes)
+        printf("compiled model %.2f MiB\n", (double)o->mapped_bytes / 1048576);
+    else
+        printf("packed weights %.2f MiB\n", (double)plan->weight_bytes / 1048576);
     printf("%d run%s: min %.3f ms, median %.3f ms (%s, %d thread%s)\n", times->n, times->n == 1 ? "" : "s",
            ms(times->run_ns[0]), ms(times->run_ns[times->n / 2]), kind_of(plan), o->threads,
            o->threads == 1 ? "" : "s");
@@ -123,13 +126,13 @@ static json_t *outputs_json(const struct mo_plan *plan, struct mo_instance *inst
 static void print_json(const struct mo_run_options *o, const struct mo_plan *plan,
                        struct mo_instance *instance, const struct mo_timing *times,
                        const struct mo_ceiling *ceiling, const struct mo_slow *slow) {
-    json_t *result =
-        json_pack("{s:s, s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:I, s:I, s:I, s:I, s:o}", "model", o->file,
-                  "system", "moire", "kind", kind_of(plan), "precision", mo_precision_used(plan->graph),
-                  "threads", o->threads, "runs", times->n, "min_ms", ms(times->run_ns[0]), "median_ms",
-                  ms(times->run_ns[times->n / 2]), "seed", (json_int_t)o->seed, "arena_bytes",
-                  (json_int_t)plan->arena_bytes, "arena_lower_bytes", (json_int_t)plan->arena_lower,
-                  "weight_bytes", (json_int_t)plan->weight_bytes, "outputs", outputs_json(plan, instance));
+    json_t *result = json_pack(
+        "{s:s, s:s, s:s, s:s, s:i, s:i, s:f, s:f, s:I, s:I, s:I, s:I, s:I, s:o}", "model", o->file, "system",
+        "moire", "kind", kind_of(plan), "precision", mo_precision_used(plan->graph), "threads", o->threads,
+        "runs", times->n, "min_ms", ms(times->run_ns[0]), "median_ms", ms(times->run_ns[times->n / 2]),
+        "seed", (json_int_t)o->seed, "arena_bytes", (json_int_t)plan->arena_bytes, "arena_lower_bytes",
+        (json_int_t)plan->arena_lower, "weight_bytes", (json_int_t)plan->weight_bytes, "mapped_bytes",
+        (json_int_t)o->mapped_bytes, "outputs", outputs_json(plan, instance));
     if (result) json_object_set_new(result, "slow", mo_slow_json(slow));
     if (result && ceiling) {
         json_object_set_new(result, "ceilings", mo_ceiling_json(ceiling));

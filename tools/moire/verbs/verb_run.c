@@ -3,7 +3,7 @@
  * files. */
 #include <stdio.h>
 #include <string.h>
-#include "codegen/frontend.h"
+#include "codegen/model_plan.h"
 #include "codegen/region_graph.h"
 #include "runtime/ops/trial.h"
 #include "tools/moire/command_line/flags.h"
@@ -155,29 +155,51 @@ static int run_plan(const struct mo_env *env, const struct mo_run_options *o, co
     return rc;
 }
 
-static int run(const struct mo_env *env, const struct mo_options *o) {
+/* Where the packed weights came from, and what was wrong with a compiled model. */
+static void say(void *user, int level, const char *line) {
+    (void)user;
+    if (level <= MOIRE_LOG_INFO) fprintf(stderr, "moire run: %s\n", line);
+}
+
+/* What the command line says of the plan. */
+static int run_planned(const struct mo_env *env, const struct mo_options *o, struct mo_run_options *r,
+                       const struct mo_store *store, const struct mo_run_shapes *shapes, moire_error *err) {
+    struct mo_model_plan model;
+    struct mo_frontend_options front = {.shapes = shapes->shape,
+                                        .n_shapes = shapes->n,
+                                        .no_passes = o->no_passes,
+                                        .exact = o->exact,
+                                        .precision = mo_precision_of(o->precision)};
+    const struct mo_plan_options planning = {
+        .isa = r->isa, .store = store, .reference_only = o->reference, .shaped = mo_region_graph};
+    const struct mo_model_ask ask = {.env = env,
+                                     .path = r->file,
+                                     .front = &front,
+                                     .planning = &planning,
+                                     .n_found = shapes->n - o->shapes.n};
+    mo_settle_precision(env, o, r->file, &planning, &front);
+    int rc = mo_model_plan_open(&ask, &model, err);
+    r->mapped_bytes = (int64_t)model.compiled.file.n;
+    if (!rc) rc = run_plan(env, r, model.plan, err);
+    mo_model_plan_close(&model);
+    return rc;
+}
+
+static int run(const struct mo_env *given, const struct mo_options *o) {
+    struct mo_env logging = *given;
+    const struct mo_env *env = &logging;
     struct mo_run_options r;
-    struct mo_frontend_options front = {
-        .no_passes = o->no_passes, .exact = o->exact, .precision = mo_precision_of(o->precision)};
     struct mo_run_shapes *shapes = mo_alloc(env, sizeof *shapes);
     struct mo_store *store = NULL;
-    struct mo_graph *graph = NULL;
-    struct mo_plan *plan = NULL;
     moire_error err = {0};
     char path[MO_PATH_CAP];
+    if (!logging.log) logging.log = say;
     int rc = shapes ? take_options(o, &r, &err) : mo_fail(&err, MOIRE_ENOMEM, "out of memory");
     if (!rc) rc = mo_settle_check(o, &err);
     if (!rc) rc = mo_path_model(env, r.file, path, sizeof path, &r.file, &err);
     if (!rc && !o->generic && !o->reference) rc = mo_path_open_store(env, o->store, &store, &err);
     if (!rc) rc = mo_run_shapes(env, o, shapes, &err);
-    if (!rc) front.shapes = shapes->shape, front.n_shapes = shapes->n;
-    const struct mo_plan_options planning = {
-        .isa = r.isa, .store = store, .reference_only = o->reference, .shaped = mo_region_graph};
-    if (!rc) mo_settle_precision(env, o, r.file, &planning, &front);
-    if (!rc) rc = mo_frontend_load(env, r.file, &front, &graph, &err);
-    if (!rc) rc = mo_plan_build(graph, &planning, &plan, &err);
-    if (!rc) rc = run_plan(env, &r, plan, &err);
-    mo_plan_destroy(plan);
+    if (!rc) rc = run_planned(env, o, &r, store, shapes, &err);
     mo_store_close(store);
     mo_free(env, shapes);
     return rc ? mo_verb_fail(o, &err) : MO_EXIT_OK;
