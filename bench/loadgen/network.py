@@ -109,6 +109,9 @@ class Network:
         connection = self.connection(self.host, self.port)
         return lambda feed: connection.infer(self.model, feed)
 
+    def prepare(self, feed):
+        return feed
+
     def run(self, feed):
         self.alone.infer(self.model, feed)
 

@@ -21,42 +21,67 @@ FEWEST = {"SingleStream": 64, "MultiStream": 662}  # queries: without so many ea
 PACKAGES = {"mlperf_loadgen": "mlcommons-loadgen", "grpc": "grpcio", "moire": "dist/moire-*.whl (make wheel)"}
 
 
+class Slot:
+    """Room for one query under way: what is to be told of it is made beforehand, and only gets the query's numbers."""
+
+    def __init__(self, feeder, batch):
+        self.feeder, self.done = feeder, self.came
+        self.responses = [loadgen.QuerySampleResponse(0, 0, 0) for _ in range(batch)]
+        self.told = self.responses
+
+    def take(self, part):
+        self.told = self.responses if len(part) == len(self.responses) else self.responses[: len(part)]
+        for response, (number, _) in zip(self.told, part):
+            response.id = number
+
+    def came(self, wrong):
+        try:
+            if wrong:
+                raise wrong
+            loadgen.QuerySamplesComplete(self.told)
+            self.feeder.leave(self)
+        except BaseException as failed:
+            self.feeder.fail(failed)
+
+
 class Feeder:
-    """Between LoadGen and a system: queries that are more than it takes at once wait here, oldest first."""
+    """Between LoadGen and a system: queries that are more than it takes at once wait here, oldest first.
+
+    Only LoadGen's thread makes queries wait, so while none does nobody else takes a slot, and it needs no lock."""
 
     def __init__(self, system, samples, batch, fail):
         self.system, self.samples, self.batch, self.fail = system, samples, batch, fail
-        self.waiting, self.out, self.lock = collections.deque(), 0, threading.Lock()
+        self.waiting, self.lock = collections.deque(), threading.Lock()
+        self.free = [Slot(self, batch) for _ in range(system.at_once)]
 
     def issue(self, queries):
         try:
-            with self.lock:
-                for i in range(0, len(queries), self.batch):
-                    part = queries[i : i + self.batch]
-                    self.waiting.append(([query.id for query in part], [query.index for query in part]))
+            if len(queries) == self.batch == 1 and self.free and not self.waiting:
+                self.start([(queries[0].id, queries[0].index)], self.free.pop())
+                return
+            samples = [(query.id, query.index) for query in queries]
+            for i in range(0, len(samples), self.batch):
+                self.waiting.append(samples[i : i + self.batch])
             self.pump()
         except BaseException as wrong:  # LoadGen's thread is no place for an exception
             self.fail(wrong)
 
+    def start(self, part, slot):
+        slot.take(part)
+        self.system.start(self.samples.query([index for _, index in part]), slot.done)
+
     def pump(self):
         while True:
             with self.lock:
-                if not self.waiting or self.out >= self.system.at_once:
+                if not self.waiting or not self.free:
                     return
-                ids, indices = self.waiting.popleft()
-                self.out += 1
-            self.system.start(self.samples.feed(indices), lambda wrong, ids=ids: self.done(ids, wrong))
+                part, slot = self.waiting.popleft(), self.free.pop()
+            self.start(part, slot)
 
-    def done(self, ids, wrong):
-        try:
-            if wrong:
-                raise wrong
-            complete(ids)
-            with self.lock:
-                self.out -= 1
+    def leave(self, slot):
+        self.free.append(slot)
+        if self.waiting:
             self.pump()
-        except BaseException as failed:
-            self.fail(failed)
 
 
 class OneAtATime:
@@ -68,24 +93,30 @@ class OneAtATime:
     def issue(self, queries):
         try:
             for query in queries:
-                self.system.run(self.samples.feed([query.index]))
-                complete([query.id])
+                self.system.run(self.samples.query([query.index]))
+                loadgen.QuerySamplesComplete([loadgen.QuerySampleResponse(query.id, 0, 0)])
         except BaseException as wrong:
             self.fail(wrong)
 
 
-def complete(ids):
-    loadgen.QuerySamplesComplete([loadgen.QuerySampleResponse(id, 0, 0) for id in ids])
+def step_ahead(ahead):
+    """Where the machine allows, LoadGen sends before the system computes, as the generator of `moire bench serve` does:
+    clients do not queue for a server's cores.  Threads that are started meanwhile do not inherit it."""
+    how = os.SCHED_FIFO | os.SCHED_RESET_ON_FORK if ahead else os.SCHED_OTHER
+    try:
+        os.sched_setscheduler(0, how, os.sched_param(1 if ahead else 0))
+    except PermissionError:
+        pass
 
 
 def look(job, system, samples):
     """Warms the system up; samples a second that it answers, given as many at once as LoadGen would give."""
     offline = job["scenario"] == "Offline"
-    system.run(samples.feed([0]))
+    system.run(samples.query([0]))
     if job["scenario"] == "SingleStream":
         start, n = time.monotonic(), 0
         while (now := time.monotonic()) < start + LOOK_S or not n:
-            system.run(samples.feed([0]))
+            system.run(samples.query([0]))
             n += 1
         return n / (now - start)
     wrongs, batch = [], job["batch"]
@@ -101,7 +132,7 @@ def look(job, system, samples):
     while time.monotonic() < start + LOOK_S and not wrongs:
         for _ in range(width):
             free.acquire()
-            system.start(samples.feed([0] * batch), done)
+            system.start(samples.query([0] * batch), done)
         n += width * batch
         if not offline:  # a query of a stream is answered before the next
             for _ in range(width):
@@ -147,7 +178,7 @@ def test(job, system, fail):
     import verdict
     from samples import Samples
 
-    samples = Samples(system.ports)
+    samples = Samples(system.ports, system.prepare)
     if job["batch"] > 1 and not all(port.open for port in system.ports):
         raise ValueError(f"--batch {job['batch']}: the model's first dimension is not open, so it takes one sample")
     samples.load([0])
@@ -160,7 +191,9 @@ def test(job, system, fail):
     sut = loadgen.ConstructSUT(feeder.issue, lambda: None)
     library = loadgen.ConstructQSL(count, count, samples.load, samples.unload)
     start = time.monotonic()
+    step_ahead(job["scenario"] == "Server")
     loadgen.StartTestWithLogSettings(sut, library, settings, log_to(job["output"]), "")
+    step_ahead(False)
     took = time.monotonic() - start
     loadgen.DestroyQSL(library)
     loadgen.DestroySUT(sut)

@@ -24,18 +24,20 @@ class Port:
 
 
 class Samples:
-    """The library of samples; those that LoadGen asks for are kept in memory."""
+    """The library of samples; those that LoadGen asks for are kept in memory, also as queries that a system prepares."""
 
-    def __init__(self, ports):
-        self.ports, self.loaded = ports, {}
+    def __init__(self, ports, prepare):
+        self.ports, self.prepare, self.loaded, self.ready = ports, prepare, {}, {}
 
     def load(self, indices):
         for index in indices:
             self.loaded[index] = {port.name: self.draw(port, index) for port in self.ports}
+            self.ready[index] = self.prepare(self.loaded[index])
 
     def unload(self, indices):
         for index in indices:
             self.loaded.pop(index, None)
+            self.ready.pop(index, None)
 
     @staticmethod
     def draw(port, index):
@@ -44,9 +46,9 @@ class Samples:
             return random.standard_normal(port.shape, numpy.float32).astype(port.dtype)
         return random.integers(0, 2, port.shape).astype(port.dtype)
 
-    def feed(self, indices):
-        """The inputs of one query: a sample, or several along the first dimension."""
+    def query(self, indices):
+        """A query: of a sample, or of several along the first dimension."""
         if len(indices) == 1:
-            return self.loaded[indices[0]]
+            return self.ready[indices[0]]
         parts = [self.loaded[index] for index in indices]
-        return {name: numpy.concatenate([part[name] for part in parts]) for name in parts[0]}
+        return self.prepare({name: numpy.concatenate([part[name] for part in parts]) for name in parts[0]})

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """systems.py - what LoadGen tests: moire in this process, ONNX Runtime, or a server that a network leads to.
 
-A system has `ports`, `version`, run(feed), which waits for the answer, and start(feed, done), which does not:
-done(error) is called once, from any thread, with None or with what went wrong.  `at_once` is how many queries it is
-given before the first of them is answered; the others wait with LoadGen, as their time does.
+A system has `ports`, `version`, prepare(feed), which makes of inputs by name what the next two take, run(query), which
+waits for the answer, and start(query, done), which does not: done(error) is called once, from any thread, with None or
+with what went wrong.  `at_once` is how many queries it is given before the first of them is answered; the others wait
+with LoadGen, as their time does.
 """
 
 import queue
@@ -14,8 +15,12 @@ from samples import Port
 AT_ONCE = 64  # queries that moire has: its policy sees them, and their inputs take memory
 
 
+def as_it_is(feed):
+    return feed
+
+
 class Moire:
-    """The Python package.  One query at a time goes by Session.run, as a program would; others by a runtime."""
+    """The Python package.  One query at a time goes by Session.run, as a program would; others by a runtime, straight."""
 
     def __init__(self, job):
         import moire
@@ -26,21 +31,19 @@ class Moire:
         self.runtime = self.session = None
         if job["scenario"] == "SingleStream":
             self.session = moire.Session(job["model"], shapes=shapes, pin=True, **how)
-            inputs, self.run = self.session.get_inputs(), self.run_session
+            inputs, self.run, self.prepare = self.session.get_inputs(), self.run_session, as_it_is
         else:
+            from direct import Direct
+
             self.runtime = moire.Runtime(pin=True, **how)
-            inputs = self.runtime.load(job["model"], "model", shapes=shapes).inputs
+            model = self.runtime.load(job["model"], "model", shapes=shapes)
+            direct = Direct(model)
+            inputs, self.run, self.start, self.prepare = model.inputs, direct.run, direct.start, direct.prepare
         self.ports = [Port(port.name, port.dtype, port.shape or (None,), job["shapes"]) for port in inputs]
         self.at_once = AT_ONCE
 
     def run_session(self, feed):
         self.session.run(None, feed)
-
-    def run(self, feed):
-        self.runtime.submit("model", feed).result()
-
-    def start(self, feed, done):
-        self.runtime.submit("model", feed).add_done_callback(lambda future: done(future.exception()))
 
     def close(self):
         (self.session or self.runtime).close()
@@ -95,7 +98,7 @@ class OnnxRuntime:
             name = port.type[len("tensor(") : -1]
             self.ports.append(Port(port.name, numpy.dtype(types.get(name, name)), port.shape, job["shapes"]))
         self.workers = Workers(1 if streams else job["threads"], lambda: self.run)
-        self.start, self.at_once = self.workers.start, self.workers.at_once
+        self.start, self.at_once, self.prepare = self.workers.start, self.workers.at_once, as_it_is
 
     def run(self, feed):
         self.session.run(None, feed)

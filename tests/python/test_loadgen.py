@@ -1,6 +1,8 @@
 """`moire bench loadgen`: MLPerf's LoadGen as it is, with moire as the system under test."""
 
+import collections
 import importlib.util
+import json
 import os
 import re
 import subprocess
@@ -124,6 +126,97 @@ def test_its_arrivals_are_known(path, tmp_path, monkeypatch):
     log = (tmp_path / "logs" / "mlperf_log_detail.txt").read_text()
     made = dict(re.findall(r'"key": "generated_query_(count|duration)", "value": (\d+)', log))
     assert arrivals(7, 200, int(made["count"]) + 1)[-1] == int(made["duration"])
+
+
+@loadgen
+def test_two_generators_stand_side_by_side(path, tmp_path):
+    """The table of cross_check.py, for as many queries of each; what it says of times depends on the machine."""
+    words = [sys.executable, os.path.join(SHARE, "cross_check.py"), str(path), "--qps", "300", "--seconds", "0.3"]
+    words += ["--rounds", "2", "--threads", "1", "--moire", commands.PATH, "--json"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    told = json.loads(done.stdout)
+    assert [r["seed"] for r in told["rounds"]] == [1, 2]
+    assert all(r["queries"] == r["moire_queries"] > 50 for r in told["rounds"])
+    for row in told["summary"]:
+        assert row["from"] <= row["apart"] <= row["to"] and row["loadgen_ms"] > 0 < row["moire_ms"]
+
+
+@loadgen
+def test_bounds_of_a_median_are_those_of_the_sign_test(monkeypatch):
+    monkeypatch.syspath_prepend(SHARE)
+    from cross_check import bounds
+
+    assert [bounds(list(range(n))) for n in (1, 2, 5, 6, 8, 9, 16, 32)] == [
+        (0, 0), (0, 1), (0, 4), (0, 5), (0, 7), (1, 7), (3, 12), (9, 22),
+    ]  # fmt: skip
+
+
+def test_a_straight_query_is_answered_once(path, monkeypatch):
+    """Many at once, of several callbacks, and those that a closed runtime ends or refuses."""
+    monkeypatch.syspath_prepend(SHARE)
+    from direct import Direct
+
+    runtime = moire.Runtime(threads=2)
+    direct, told = Direct(runtime.load(path, "model")), []
+    query = direct.prepare({"x": random(1, 4)})
+    for _ in range(3):
+        direct.run(query)
+    with pytest.raises(moire.ShapeError):
+        direct.prepare({"x": random(3, 5, 7)})
+    callbacks = [lambda wrong, i=i: told.append((i, wrong)) for i in range(4)]
+    for i in range(100):
+        direct.start(query, callbacks[i % 4])
+    runtime.close(drain=False)
+    assert sorted(i for i, _ in told) == sorted(i % 4 for i in range(100))
+    assert all(wrong is None or isinstance(wrong, moire.Closed) for _, wrong in told)
+
+
+@loadgen
+def test_queries_beyond_what_a_system_takes_wait_in_order(monkeypatch):
+    """By a system that answers when it is told to; a part of a batch gets as many answers as it has samples."""
+    monkeypatch.syspath_prepend(SHARE)
+    import run as script
+
+    class Response:
+        def __init__(self, id, *_):
+            self.id = id
+
+    class Told(list):
+        QuerySampleResponse = Response
+
+        def QuerySamplesComplete(self, responses):
+            self.append([response.id for response in responses])
+
+    class System(list):
+        at_once = 2
+
+        def start(self, query, done):
+            self.append((query, done))
+
+    class Samples:
+        def query(self, indices):
+            return indices
+
+    Query = collections.namedtuple("Query", "id index")
+    monkeypatch.setattr(script, "loadgen", Told(), raising=False)
+    for batch, sizes in ((1, [1] * 7), (3, [3, 3, 1])):
+        system, failed = System(), []
+        feeder = script.Feeder(system, Samples(), batch, failed.append)
+        if batch == 1:
+            for i in range(7):
+                feeder.issue([Query(100 + i, i)])
+        else:
+            feeder.issue([Query(100 + i, i) for i in range(7)])
+        script.loadgen.clear()
+        for n in range(len(sizes)):
+            assert len(system) == min(n + 2, len(sizes))
+            system[n][1](None)
+        assert [len(ids) for ids in script.loadgen] == sizes and not failed
+        assert [i for query, _ in system for i in query] == list(range(7))
+        assert [i for ids in script.loadgen for i in ids] == list(range(100, 107))
+        system[0][1](ValueError("no"))
+        assert str(failed[0]) == "no"
 
 
 @loadgen
