@@ -140,6 +140,7 @@ struct mo_step {
     int n_versions;       /* 0: this one only */
     const struct mo_version *version; /* runtime/plan/versions.h; the first is this one */
     bool dynamic;                     /* shapes known at run time only: reference with allocation */
+    const struct mo_op_parts *parts;  /* of a layer without kernel: work that cores may share; or NULL */
 };
 
 /* Layouts in which a family can run a node. */
@@ -167,6 +168,10 @@ struct mo_binder {
     const struct mo_matrix_unit *unit[MO_MATRIX_TYPES]; /* NULL: none */
     const struct mo_graph *graph;
 };
+
+/* Of a layer without kernel: fills step->parts, if its operator has any (variants/generic/bind_parts.c). */
+int mo_bind_parts(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
+                  moire_error *err);
 
 /* A family of generic kernels: a layer predicate and a binder.  One file + one row in variants/families.c. */
 struct mo_family {

@@ -122,7 +122,8 @@ static int resolve(const struct mo_op_ctx *ctx, struct mo_index_walk *w) {
     return MOIRE_OK;
 }
 
-/* The indices of the span.  Where all are alike, each is the one before it: the bytes tell, and one is read. */
+/* The indices of the span.  Where all are alike, each is the one before it: the bytes tell, and one is read.
+ */
 static void read_span(struct mo_index_walk *w) {
     const size_t each = mo_dtype_bytes(w->indices->dtype), n = (size_t)w->count;
     const char *from = (const char *)w->indices->data + (size_t)w->first * each;

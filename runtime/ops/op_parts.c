@@ -2,8 +2,8 @@
  * op_parts.c - operators whose work is independent parts; see op_parts.h. */
 #include "runtime/ops/op_parts.h"
 #include <string.h>
+#include "runtime/ops/image/roi_align.h"
 
-extern const struct mo_op_parts mo_roi_align_parts;
 static const struct mo_op_parts *const known[] = {&mo_roi_align_parts};
 
 const struct mo_op_parts *mo_op_parts_of(const struct mo_op *op) {

@@ -4,13 +4,15 @@
 #define MO_OP_PARTS_H
 #include "runtime/ops/op.h"
 
+/* Parts [from, to); any number of threads at once, each with parts of its own.  Writes no error. */
+typedef void mo_parts_fn(const struct mo_op_ctx *ctx, int64_t from, int64_t to);
+
 struct mo_op_parts {
     const char *name;
     /* How many there are, when shapes are inferred and outputs have their memory.  Below 0: the code of what
      * is wrong with the contents of inputs. */
     int64_t (*count)(const struct mo_op_ctx *ctx);
-    /* Parts [from, to); any number of threads at once, each with parts of its own.  Writes no error. */
-    void (*run)(const struct mo_op_ctx *ctx, int64_t from, int64_t to);
+    mo_parts_fn *run;
 };
 
 /* NULL: the operator has none. */

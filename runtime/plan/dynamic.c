@@ -73,13 +73,13 @@ int mo_dynamic_run(struct mo_instance *instance, const struct mo_step *step) {
     void *kept = NULL;
     ctx.kept = &kept;
     int rc = make_room(instance, &ctx);
-    if (!rc) rc = node->op->run(&ctx);
+    if (!rc) rc = step->parts ? mo_op_run_parts(&ctx, step->parts) : node->op->run(&ctx);
     mo_free(instance->env, kept);
     return rc;
 }
 
 int mo_dynamic_parts(struct mo_instance *instance, const struct mo_step *step, int width) {
-    const struct mo_op_parts *parts = mo_op_parts_of(step->node->op);
+    const struct mo_op_parts *parts = step->parts;
     instance->shared = mo_dynamic_operands(instance, step->node);
     int64_t n = make_room(instance, &instance->shared);
     if (!n) n = parts->count(&instance->shared);

@@ -113,6 +113,10 @@ static int bind_step(struct mo_plan *plan, const struct mo_plan_options *options
         step->units = 1;
         step->executed = step->flops;
         int rc = check_runnable(node, err);
+        if (!rc && options->reference_only)
+            step->parts = mo_op_parts_of(node->op);
+        else if (!rc)
+            rc = mo_bind_parts(binder, node, step, err);
         return rc ? rc : mo_plan_bodies(plan, options, step, err);
     }
     step->node = node;

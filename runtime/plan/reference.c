@@ -103,7 +103,7 @@ int mo_reference_run(struct mo_instance *instance, const struct mo_step *step) {
     const struct mo_node *node = step->node;
     struct mo_op_ctx ctx = mo_instance_operands(instance, node);
     int rc = gather_io(instance, node);
-    if (!rc) rc = mo_run_made(&ctx);
+    if (!rc) rc = step->parts ? mo_op_run_parts(&ctx, step->parts) : mo_run_made(&ctx);
     for (int i = 0; i < node->n_in + node->n_out; i++) {
         void **temp = &instance->temp[slot_of(node, i)];
         int id = i < node->n_in ? node->in[i] : node->out[i - node->n_in];

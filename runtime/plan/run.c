@@ -52,7 +52,7 @@ static bool is_region(const struct mo_step *step) {
 
 /* A reference whose work is independent parts. */
 static bool has_parts(const struct mo_step *step) {
-    return step->dynamic && step->node->op && step->node->op->flags & MO_OP_PARTS;
+    return step->dynamic && step->parts;
 }
 
 static bool is_long(const struct mo_step *step) {

@@ -7,6 +7,7 @@
  * vectors. */
 #ifndef MO_SIMD_H
 #define MO_SIMD_H
+#include "runtime/ops/op_parts.h"
 #include "variants/kernel.h"
 #include "variants/requant.h"
 
@@ -47,13 +48,14 @@
     X(deconv_narrow)                                                                                         \
     X(deconv)
 
-/* Beside the kernels, what the walk of a convolution calls. */
+/* Beside the kernels, what the walk of a convolution calls, and operators by parts. */
 struct mo_simd_table {
     mo_requantize_fn *requantize;
     mo_write_floats_fn *write_floats;
     mo_widen_fn *widen;
     mo_copy_pixels_fn *copy_pixels;
     mo_round_kernel *recurrent_round;
+    mo_parts_fn *roi_align;
 #define MO_SIMD_FIELD(name) mo_kernel *name;
     MO_SIMD_KERNELS(MO_SIMD_FIELD)
 #undef MO_SIMD_FIELD
@@ -73,6 +75,7 @@ mo_write_floats_fn MO_SIMD(write_floats);
 mo_widen_fn MO_SIMD(widen);
 mo_copy_pixels_fn MO_SIMD(copy_pixels);
 mo_round_kernel MO_SIMD(recurrent_round);
+mo_parts_fn MO_SIMD(roi_align);
 #undef MO_SIMD_DECLARE
 #endif
 #endif

@@ -6,5 +6,6 @@ extern const struct mo_simd_table MO_SIMD(table);
 
 #define ENTRY(name) .name = MO_SIMD(name),
 const struct mo_simd_table MO_SIMD(table) = {MO_SIMD_KERNELS(ENTRY) ENTRY(requantize) ENTRY(write_floats)
-                                                 ENTRY(widen) ENTRY(copy_pixels) ENTRY(recurrent_round)};
+                                                 ENTRY(widen) ENTRY(copy_pixels) ENTRY(recurrent_round)
+                                                     ENTRY(roi_align)};
 #undef ENTRY

@@ -2,7 +2,7 @@
  * roi_align.c - RoiAlign: x [N][C][H][W], rois [R][4], batch_indices [R]; regions are independent parts. */
 #include <math.h>
 #include <string.h>
-#include "runtime/ops/op_parts.h"
+#include "runtime/ops/image/roi_align.h"
 #include "runtime/ops/util.h"
 
 static int infer_roi(const struct mo_op_ctx *ctx) {
@@ -36,12 +36,7 @@ static struct linear linear_at(double x, int64_t n) {
 /* MAX_GRID: beyond, finding the places that are read twice takes longer than reading them. */
 enum { MAX_SAMPLES = 1 << 20, MAX_KEPT = 1 << 16, MAX_GRID = 64, PLANES = 4 };
 
-struct roi {
-    double y, x, bin_h, bin_w; /* start and bin size */
-    int64_t grid_h, grid_w;    /* samples of a bin */
-};
-
-static struct roi roi_at(const struct mo_op_ctx *ctx, int64_t r) {
+struct mo_roi mo_roi_at(const struct mo_op_ctx *ctx, int64_t r) {
     double scale = (double)mo_attr_float(ctx->node, "spatial_scale", 1), box[4];
     int64_t samples = mo_saturate((double)mo_attr_int(ctx->node, "sampling_ratio", 0), 0, 1 << 16);
     bool half = !strcmp(mo_attr_string(ctx->node, "coordinate_transformation_mode",
@@ -52,23 +47,23 @@ static struct roi roi_at(const struct mo_op_ctx *ctx, int64_t r) {
     double w = box[2] - box[0], h = box[3] - box[1];
     if (!half) w = fmax(w, 1), h = fmax(h, 1);
     double out_h = (double)ctx->out[0].shape.d[2], out_w = (double)ctx->out[0].shape.d[3];
-    struct roi roi = {.y = box[1], .x = box[0], .bin_h = h / out_h, .bin_w = w / out_w};
+    struct mo_roi roi = {.y = box[1], .x = box[0], .bin_h = h / out_h, .bin_w = w / out_w};
     roi.grid_h = samples > 0 ? samples : mo_saturate(ceil(h / out_h), 1, 1 << 16);
     roi.grid_w = samples > 0 ? samples : mo_saturate(ceil(w / out_w), 1, 1 << 16);
     return roi;
 }
 
 /* Sample i of all along a dimension. */
-static struct linear roi_row(const struct mo_op_ctx *ctx, const struct roi *roi, int64_t i) {
+static struct linear roi_row(const struct mo_op_ctx *ctx, const struct mo_roi *roi, int64_t i) {
     return linear_at(roi->y + ((double)i + 0.5) / (double)roi->grid_h * roi->bin_h, ctx->in[0].shape.d[2]);
 }
 
-static struct linear roi_column(const struct mo_op_ctx *ctx, const struct roi *roi, int64_t i) {
+static struct linear roi_column(const struct mo_op_ctx *ctx, const struct mo_roi *roi, int64_t i) {
     return linear_at(roi->x + ((double)i + 0.5) / (double)roi->grid_w * roi->bin_w, ctx->in[0].shape.d[3]);
 }
 
 /* --- any mode and type, sample by sample --- */
-static double roi_bin(const struct mo_op_ctx *ctx, const struct roi *roi, int64_t plane, int64_t bin,
+static double roi_bin(const struct mo_op_ctx *ctx, const struct mo_roi *roi, int64_t plane, int64_t bin,
                       bool max) {
     const struct mo_value *x = &ctx->in[0];
     const int64_t w = x->shape.d[3], at = plane * x->shape.d[2] * w, n = roi->grid_h * roi->grid_w;
@@ -88,29 +83,19 @@ static double roi_bin(const struct mo_op_ctx *ctx, const struct roi *roi, int64_
 }
 
 /* --- means of floats: what a bin reads along a dimension is the same for all channels --- */
-struct tap {
-    int64_t at;
-    double weight;
-};
-
-/* Bin i reads tap[end[i - 1]] up to tap[end[i]], each place once. */
-struct taps {
-    struct tap *tap;
-    int64_t *end;
-};
-
-static void add_tap(struct taps *t, int64_t begin, int64_t *n, int64_t at, double weight) {
+static void add_tap(struct mo_roi_taps *t, int64_t begin, int64_t *n, int64_t at, double weight) {
     if (weight == 0) return;
     for (int64_t i = *n - 1; i >= begin; i--)
         if (t->tap[i].at == at) {
             t->tap[i].weight += weight;
             return;
         }
-    t->tap[(*n)++] = (struct tap){at, weight};
+    t->tap[(*n)++] = (struct mo_roi_tap){at, weight};
 }
 
 /* Of `bins` bins with `grid` samples each; false: they are too many to keep, or there is no memory. */
-static bool make_taps(const struct mo_op_ctx *ctx, const struct roi *roi, bool columns, struct taps *t) {
+static bool make_taps(const struct mo_op_ctx *ctx, const struct mo_roi *roi, bool columns,
+                      struct mo_roi_taps *t) {
     const int64_t bins = ctx->out[0].shape.d[columns ? 3 : 2], grid = columns ? roi->grid_w : roi->grid_h;
     if (bins > MAX_KEPT / grid || grid > MAX_GRID) return false;
     t->tap = mo_alloc(ctx->env, (size_t)(2 * bins * grid) * sizeof *t->tap);
@@ -129,10 +114,22 @@ static bool make_taps(const struct mo_op_ctx *ctx, const struct roi *roi, bool c
     return true;
 }
 
+bool mo_roi_make_taps(const struct mo_op_ctx *ctx, const struct mo_roi *roi, struct mo_roi_taps *rows,
+                      struct mo_roi_taps *columns) {
+    *rows = *columns = (struct mo_roi_taps){0};
+    return make_taps(ctx, roi, false, rows) && make_taps(ctx, roi, true, columns);
+}
+
+void mo_roi_free_taps(const struct mo_op_ctx *ctx, struct mo_roi_taps *taps) {
+    mo_free(ctx->env, taps->tap);
+    mo_free(ctx->env, taps->end);
+    *taps = (struct mo_roi_taps){0};
+}
+
 /* `n` planes, of which a bin reads the same places: sums beside one another wait for none of their additions.
  * `n` is a constant of each call. */
-static inline void mean_planes(const struct taps *rows, const struct taps *columns, const int64_t *in,
-                               const int64_t *out, const float *x, float *y, const int n) {
+static inline void mean_planes(const struct mo_roi_taps *rows, const struct mo_roi_taps *columns,
+                               const int64_t *in, const int64_t *out, const float *x, float *y, const int n) {
     const int64_t plane = in[2] * in[3];
     for (int64_t i = 0; i < out[2] * out[3]; i++) {
         const int64_t oy = i / out[3], ox = i % out[3], from = ox ? columns->end[ox - 1] : 0;
@@ -154,10 +151,10 @@ static inline void mean_planes(const struct taps *rows, const struct taps *colum
 }
 
 /* Region r by such taps; false: by samples. */
-static bool mean_region(const struct mo_op_ctx *ctx, const struct roi *roi, int64_t r, int64_t image) {
+static bool mean_region(const struct mo_op_ctx *ctx, const struct mo_roi *roi, int64_t r, int64_t image) {
     const int64_t *x = ctx->in[0].shape.d, *y = ctx->out[0].shape.d;
-    struct taps rows = {0}, columns = {0};
-    const bool made = make_taps(ctx, roi, false, &rows) && make_taps(ctx, roi, true, &columns);
+    struct mo_roi_taps rows, columns;
+    const bool made = mo_roi_make_taps(ctx, roi, &rows, &columns);
     const float *from = (const float *)ctx->in[0].data + image * y[1] * x[2] * x[3];
     float *to = (float *)ctx->out[0].data + r * y[1] * y[2] * y[3];
     for (int64_t c = 0, n = 0; made && c < y[1]; c += n) {
@@ -167,10 +164,13 @@ static bool mean_region(const struct mo_op_ctx *ctx, const struct roi *roi, int6
         else
             mean_planes(&rows, &columns, x, y, from + c * x[2] * x[3], to + c * y[2] * y[3], 1);
     }
-    void *const parts[] = {rows.tap, rows.end, columns.tap, columns.end};
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
-        mo_free(ctx->env, parts[i]);
+    mo_roi_free_taps(ctx, &rows);
+    mo_roi_free_taps(ctx, &columns);
     return made;
+}
+
+bool mo_roi_is_max(const struct mo_op_ctx *ctx) {
+    return !strcmp(mo_attr_string(ctx->node, "mode", "avg"), "max");
 }
 
 /* A region each. */
@@ -181,7 +181,7 @@ static int64_t roi_parts(const struct mo_op_ctx *ctx) {
         const int64_t image = mo_load_int(&ctx->in[2], r);
         if (image < 0 || image >= ctx->in[0].shape.d[0])
             return mo_op_fail(ctx, MOIRE_EINVAL, "batch index %lld is out of range", (long long)image);
-        const struct roi roi = roi_at(ctx, r);
+        const struct mo_roi roi = mo_roi_at(ctx, r);
         if (roi.grid_h * roi.grid_w > MAX_SAMPLES)
             return mo_op_fail(ctx, MOIRE_ELIMIT, "region %lld needs more than %d samples a bin", (long long)r,
                               MAX_SAMPLES);
@@ -191,10 +191,10 @@ static int64_t roi_parts(const struct mo_op_ctx *ctx) {
 
 static void run_part(const struct mo_op_ctx *ctx, int64_t from, int64_t to) {
     const int64_t *y = ctx->out[0].shape.d, bins = y[2] * y[3];
-    const bool max = !strcmp(mo_attr_string(ctx->node, "mode", "avg"), "max");
+    const bool max = mo_roi_is_max(ctx);
     for (int64_t r = from; r < to; r++) {
         const int64_t image = mo_load_int(&ctx->in[2], r);
-        const struct roi roi = roi_at(ctx, r);
+        const struct mo_roi roi = mo_roi_at(ctx, r);
         if (!max && ctx->in[0].dtype == MOIRE_F32 && mean_region(ctx, &roi, r, image)) continue;
         for (int64_t c = 0; c < y[1]; c++)
             for (int64_t i = 0; i < bins; i++)
