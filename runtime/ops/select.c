@@ -120,22 +120,48 @@ static int run_topk(const struct mo_op_ctx *ctx) {
 }
 
 /* --- NonZero --- */
+/* Of n bytes the places of those that are not zero, counted from `first`; eight at a time, most of which hold
+ * none. */
+static int64_t find_bytes(const uint8_t *x, int64_t n, int64_t first, int64_t *at) {
+    int64_t found = 0;
+    for (int64_t k = 0; k < n; k += 8) {
+        const int64_t some = n - k < 8 ? n - k : 8;
+        uint64_t word = 0;
+        memcpy(&word, x + k, (size_t)some);
+        for (int64_t i = 0; word && i < some; i++) {
+            at[found] = first + k + i;
+            found += x[k + i] != 0;
+        }
+    }
+    return found;
+}
+
+static int64_t find_numbers(const double *x, int64_t n, int64_t first, int64_t *at) {
+    int64_t found = 0;
+    for (int64_t k = 0; k < n; k++) {
+        at[found] = first + k;
+        found += x[k] != 0;
+    }
+    return found;
+}
+
 /* The numbers of the elements that are not zero.  0 or an error; the list is to be freed in any case. */
 static int find_nonzero(const struct mo_op_ctx *ctx, struct mo_number_list *found) {
     enum { SPAN = 256 };
     const int64_t n = mo_count(&ctx->in[0]);
+    const bool is_bytes = mo_type_in(ctx->in[0].dtype, MO_BOOLS | MO_TYPE(MOIRE_U8) | MO_TYPE(MOIRE_I8));
+    const uint8_t *bytes = is_bytes ? ctx->in[0].data : NULL;
     double x[SPAN];
     int64_t at[SPAN];
     int rc = mo_number_list_add(ctx, found, NULL, 0);
     for (int64_t i = 0; i < n && !rc; i += SPAN) {
         const int64_t some = n - i < SPAN ? n - i : SPAN;
-        int64_t some_found = 0;
-        mo_load_span(&ctx->in[0], i, 1, some, x);
-        for (int64_t k = 0; k < some; k++) {
-            at[some_found] = i + k;
-            some_found += x[k] != 0;
+        if (bytes)
+            rc = mo_number_list_add(ctx, found, at, find_bytes(bytes + i, some, i, at));
+        else {
+            mo_load_span(&ctx->in[0], i, 1, some, x);
+            rc = mo_number_list_add(ctx, found, at, find_numbers(x, some, i, at));
         }
-        rc = mo_number_list_add(ctx, found, at, some_found);
     }
     return rc;
 }

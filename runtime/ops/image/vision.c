@@ -49,8 +49,17 @@ static struct box box_at(const struct nms *s, int64_t batch, int64_t i) {
     return (struct box){fminf(b[0], b[2]), fminf(b[1], b[3]), fmaxf(b[0], b[2]), fmaxf(b[1], b[3])};
 }
 
-static float iou(struct box a, struct box b) {
-    float h = fminf(a.y2, b.y2) - fmaxf(a.y1, b.y1), w = fminf(a.x2, b.x2) - fmaxf(a.x1, b.x1);
+/* fminf() and fmaxf(), where compilers would call them. */
+static inline float least(float a, float b) {
+    return b != b || a < b ? a : b;
+}
+
+static inline float most(float a, float b) {
+    return b != b || a > b ? a : b;
+}
+
+static inline float iou(struct box a, struct box b) {
+    float h = least(a.y2, b.y2) - most(a.y1, b.y1), w = least(a.x2, b.x2) - most(a.x1, b.x1);
     if (h <= 0 || w <= 0) return 0;
     float both = h * w, sum = (a.y2 - a.y1) * (a.x2 - a.x1) + (b.y2 - b.y1) * (b.x2 - b.x1);
     return sum - both > 0 ? both / (sum - both) : 0;
@@ -69,23 +78,51 @@ static int compare(const void *a, const void *b) {
     return (x->i > y->i) - (x->i < y->i);
 }
 
+/* Boxes that are chosen, side by side: what a box is compared with is eight of them at a time. */
+enum { EIGHT = 8 };
+struct eight_boxes {
+    float y1[EIGHT], x1[EIGHT], y2[EIGHT], x2[EIGHT];
+};
+
+/* Which of eight do not lie beside the box; a constant number of steps without branches is vectors. */
+static bool any_meets(const struct eight_boxes *c, struct box box, int32_t meets[EIGHT]) {
+    int32_t any = 0;
+    for (int k = 0; k < EIGHT; k++)
+        meets[k] = -(int32_t)(!(c->y2[k] <= box.y1) & !(c->y1[k] >= box.y2) & !(c->x2[k] <= box.x1) &
+                              !(c->x1[k] >= box.x2));
+    for (int k = 0; k < EIGHT; k++)
+        any |= meets[k];
+    return any;
+}
+
 /* Most boxes lie beside one another: whether they do is seen without computing how much they share. */
-static bool overlaps(const struct nms *s, struct box box, const struct box *chosen, int64_t n) {
+static bool overlaps(const struct nms *s, struct box box, const struct eight_boxes *chosen, int64_t n) {
     const bool beside_passes = s->overlap >= 0;
-    for (int64_t k = 0; k < n; k++) {
-        const struct box *c = &chosen[k];
-        const bool beside = c->y2 <= box.y1 || c->y1 >= box.y2 || c->x2 <= box.x1 || c->x1 >= box.x2;
-        if (beside && beside_passes) continue;
-        if (iou(*c, box) > s->overlap) return true;
+    for (int64_t first = 0; first < n; first += EIGHT) {
+        const struct eight_boxes *c = &chosen[first / EIGHT];
+        int32_t meets[EIGHT];
+        if (!any_meets(c, box, meets) && beside_passes) continue;
+        for (int64_t k = 0; k < EIGHT && first + k < n; k++)
+            if ((meets[k] || !beside_passes) &&
+                iou((struct box){c->y1[k], c->x1[k], c->y2[k], c->x2[k]}, box) > s->overlap)
+                return true;
     }
     return false;
+}
+
+static void choose(struct eight_boxes *chosen, int64_t n, struct box box) {
+    struct eight_boxes *c = &chosen[n / EIGHT];
+    c->y1[n % EIGHT] = box.y1;
+    c->x1[n % EIGHT] = box.x1;
+    c->y2[n % EIGHT] = box.y2;
+    c->x2[n % EIGHT] = box.x2;
 }
 
 /* What choosing needs: room for all boxes. */
 struct choice {
     struct scored_box *candidate;
-    struct box *box; /* those that are chosen, */
-    int64_t *chosen; /* and their numbers */
+    struct eight_boxes *box; /* those that are chosen, */
+    int64_t *chosen;         /* and their numbers */
 };
 
 /* Chosen boxes of one class, best first; how many. */
@@ -98,7 +135,7 @@ static int64_t nms_class(const struct nms *s, int64_t batch, int64_t cls, const 
     for (int64_t k = 0; k < n && count < s->limit; k++) {
         const struct box box = box_at(s, batch, c->candidate[k].i);
         if (overlaps(s, box, c->box, count)) continue;
-        c->box[count] = box;
+        choose(c->box, count, box);
         c->chosen[count++] = c->candidate[k].i;
     }
     return count;
@@ -116,7 +153,7 @@ static int add_triples(const struct mo_op_ctx *ctx, int64_t batch, int64_t cls, 
 /* Those of all classes.  0 or an error; the list is to be freed in any case. */
 static int nms_all(const struct mo_op_ctx *ctx, const struct nms *s, struct mo_number_list *all) {
     struct choice choice = {.candidate = mo_scratch(ctx, s->n, sizeof *choice.candidate),
-                            .box = mo_scratch(ctx, s->n, sizeof *choice.box),
+                            .box = mo_scratch(ctx, s->n / EIGHT + 1, sizeof *choice.box),
                             .chosen = mo_scratch(ctx, s->n, sizeof *choice.chosen)};
     int rc = choice.candidate && choice.box && choice.chosen ? mo_number_list_add(ctx, all, NULL, 0)
                                                              : MOIRE_ENOMEM;
