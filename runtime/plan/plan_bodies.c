@@ -90,8 +90,7 @@ static int find(const struct mo_plan *plan, const struct mo_graph *body) {
     return -1;
 }
 
-/* As the plan was made for. */
-static bool fits(const struct mo_plan *plan, const struct mo_value *in) {
+bool mo_plan_fits(const struct mo_plan *plan, const struct mo_value *in) {
     const struct mo_graph *g = plan->graph;
     for (int i = 0; i < g->n_inputs; i++) {
         const struct mo_tensor *t = g->tensors[g->inputs[i]];
@@ -153,7 +152,7 @@ int mo_instance_run_body(void *self, const struct mo_op_ctx *ctx, const struct m
     struct mo_plan_region *region = mo_plan_region_of(around->plan, body);
     const int i = region ? -1 : find(around->plan, body);
     if (region) return mo_plan_region_run(region, ctx, in, out);
-    if (i < 0 || !around->scratch || !fits(around->plan->bodies[i].plan, in)) return MO_NEED_DATA;
+    if (i < 0 || !around->scratch || !mo_plan_fits(around->plan->bodies[i].plan, in)) return MO_NEED_DATA;
     if (!around->body[i]) {
         int rc = mo_instance_create_bare(around->plan->bodies[i].plan, &around->body[i], ctx->err);
         if (rc) return rc;

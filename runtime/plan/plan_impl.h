@@ -56,6 +56,8 @@ bool mo_plan_has_bodies(const struct mo_plan *plan, const struct mo_node *node);
 int mo_instance_run_body(void *self, const struct mo_op_ctx *ctx, const struct mo_graph *body,
                          const struct mo_value *in, struct mo_value *out);
 
+/* Values have the types and shapes of the inputs that a body's plan was made for. */
+bool mo_plan_fits(const struct mo_plan *plan, const struct mo_value *in);
 /* A run of a body's plan in memory for its arena and scratch. */
 int64_t mo_plan_body_scratch(const struct mo_plan *plan);
 /* The parts of a run: the arena bound and inputs set; what a failed layer says; outputs of their own memory.

@@ -91,15 +91,6 @@ struct mo_plan_shaped mo_plan_count_shaped(const struct mo_plan *plan) {
 
 /* --- plans ---------------------------------------------------------------------------------------------- */
 
-static bool fits(const struct mo_plan *plan, const struct mo_value *in) {
-    const struct mo_graph *g = plan->graph;
-    for (int i = 0; i < g->n_inputs; i++) {
-        const struct mo_tensor *t = g->tensors[g->inputs[i]];
-        if (in[i].dtype != t->dtype || !mo_shape_equal(&in[i].shape, &t->shape)) return false;
-    }
-    return true;
-}
-
 /* Nothing is planned for tensors that are empty, or not of numbers. */
 static bool is_plannable(const struct mo_graph *body, const struct mo_value *in) {
     for (int i = 0; i < body->n_inputs - body->n_captured; i++)
@@ -176,7 +167,7 @@ static struct mo_region_place *free_place(struct mo_plan_region *region) {
 static struct mo_region_place *plan_for(struct mo_plan_region *region, const struct mo_value *in,
                                         moire_error *err) {
     for (int i = 0; i < MOST_PLANS; i++)
-        if (region->place[i].plan && fits(region->place[i].plan, in)) return &region->place[i];
+        if (region->place[i].plan && mo_plan_fits(region->place[i].plan, in)) return &region->place[i];
     struct mo_region_place *s = is_refused(region, in) ? NULL : free_place(region);
     if (!s) return NULL;
     struct mo_plan *plan = make(region, in, err);
