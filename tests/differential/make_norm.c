@@ -33,9 +33,11 @@ static void layer_norm(struct dt_maker *m, int x) {
     struct mo_shape s = *dt_shape(m, x);
     if (s.rank < 2) return;
     int axis = dt_roll(m, 4) ? s.rank - 1 : dt_roll(m, s.rank), rank = s.rank - axis;
+    const bool centred = m->g->opset < 23 || dt_roll(m, 2);
     int in[] = {x, dt_const(m, dt_type(m, x), rank, s.d + axis, 0.5, 1),
                 dt_const(m, dt_type(m, x), rank, s.d + axis, 1, 0)};
-    struct mo_node *n = dt_node(m, "LayerNormalization", 2 + dt_roll(m, 2), in, 1);
+    struct mo_node *n = dt_node(m, centred ? "LayerNormalization" : "RMSNormalization",
+                                centred ? 2 + dt_roll(m, 2) : 2, in, 1);
     dt_int(m, n, "axis", dt_roll(m, 2) ? axis : axis - s.rank);
     dt_float(m, n, "epsilon", 1e-2);
     if (m->g->opset >= 17)
@@ -44,16 +46,21 @@ static void layer_norm(struct dt_maker *m, int x) {
         m->g->n_nodes--;
 }
 
-/* mean, difference, square, mean, root, quotient, scale, shift */
+/* mean, difference, square, mean, root, quotient, scale, shift; without a mean, by the root of the mean
+ * square */
 static void written_out(struct dt_maker *m, int x) {
     struct mo_shape s = *dt_shape(m, x);
     moire_dtype type = dt_type(m, x);
     if (s.rank < 2) return;
     int64_t axis = m->g->opset >= 11 ? -1 : s.rank - 1;
-    struct mo_node *mean = dt_node(m, "ReduceMean", 1, &x, 1);
-    dt_sizes(m, mean, 18, 1, "axes", 1, &axis);
-    if (!dt_keep(m, mean)) return;
-    int sub[] = {x, mean->out[0]}, d = dt_chain(m, "Sub", 2, sub);
+    int d = x;
+    if (dt_roll(m, 3)) {
+        struct mo_node *mean = dt_node(m, "ReduceMean", 1, &x, 1);
+        dt_sizes(m, mean, 18, 1, "axes", 1, &axis);
+        if (!dt_keep(m, mean)) return;
+        int sub[] = {x, mean->out[0]};
+        d = dt_chain(m, "Sub", 2, sub);
+    }
     int pow[] = {d, dt_scalar(m, type, 2)}, square[] = {d, d};
     int v = dt_roll(m, 2) ? dt_chain(m, "Pow", 2, pow) : dt_chain(m, "Mul", 2, square);
     if (v < 0) return;
