@@ -249,6 +249,14 @@ uint8_t *ob_pack(struct ob *b, size_t *n) {
     return bytes;
 }
 
+bool ob_save(struct ob *b, const char *path) {
+    size_t n;
+    const uint8_t *bytes = ob_pack(b, &n);
+    FILE *f = fopen(path, "wb");
+    const bool written = f && fwrite(bytes, 1, n, f) == n;
+    return f && !fclose(f) && written;
+}
+
 void ob_integers(struct ob *b, const char *name, const char *values, moire_dtype type) {
     char wide[24];
     snprintf(wide, sizeof wide, "%s_wide", name);

@@ -62,6 +62,8 @@ void ob_ints(struct ob *b, const char *name, const char *values);
 /* A body of the last node: the graph of another model, which must live until this one is packed. */
 void ob_body(struct ob *b, const char *name, struct ob *body);
 uint8_t *ob_pack(struct ob *b, size_t *n); /* lives as long as b */
+/* Writes the packed model over a file. */
+bool ob_save(struct ob *b, const char *path);
 /* A BatchNormalization with constants of its own, for so many channels. */
 void ob_batch_norm(struct ob *b, const char *in, const char *out, const char *channels);
 #endif

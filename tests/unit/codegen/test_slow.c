@@ -270,13 +270,8 @@ static void listen(void *user, int level, const char *line) {
 
 static void write_model(const char *path, void (*make)(struct ob *)) {
     struct ob *b = ob_create(13);
-    size_t n;
     make(b);
-    const uint8_t *bytes = ob_pack(b, &n);
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, n, f), n);
-    fclose(f);
+    assert_true(ob_save(b, path));
     ob_destroy(b);
 }
 

@@ -57,12 +57,7 @@ static void write_model(void) {
     put_loop(&c, b);
     ob_output(b, "last");
     ob_output(b, "all");
-    size_t n;
-    const uint8_t *bytes = ob_pack(b, &n);
-    FILE *f = fopen(model, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, n, f), n);
-    fclose(f);
+    assert_true(ob_save(b, model));
     control_end(&c);
 }
 

@@ -15,17 +15,12 @@
 
 static void must_publish(struct ob *b) {
     char folder[64], path[96];
-    size_t n;
-    const uint8_t *bytes = ob_pack(b, &n);
     struct mo_env env = mo_env_default();
     struct mo_published done = {0};
     moire_error err = {0};
     toy_folder(folder);
     snprintf(path, sizeof path, "%s/model.onnx", folder);
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, n, f), n);
-    assert_int_equal(fclose(f), 0);
+    assert_true(ob_save(b, path));
     const struct mo_compiled_request request = {.path = path, .isa = mo_isa_detect()};
     const int rc = mo_publish(&env, folder, &request, NULL, &done, &err);
     toy_remove(folder);

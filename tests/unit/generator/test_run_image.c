@@ -45,7 +45,6 @@ static void listen(void *user, int level, const char *line) {
 /* --- a model of two inputs, whose rows are open --- */
 static void write_model(void) {
     struct ob *b = ob_create(13);
-    size_t n;
     ob_input(b, "b", MOIRE_F32, "N,130");
     ob_input(b, "a", MOIRE_F32, "N,96");
     ob_random(b, "w", "96,130");
@@ -55,11 +54,7 @@ static void write_model(void) {
     ob_node(b, "Add", "r b", "s");
     ob_node(b, "MatMul", "s v", "y");
     ob_output(b, "y");
-    const uint8_t *bytes = ob_pack(b, &n);
-    FILE *f = fopen(model, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, n, f), n);
-    assert_int_equal(fclose(f), 0);
+    assert_true(ob_save(b, model));
     ob_destroy(b);
 }
 

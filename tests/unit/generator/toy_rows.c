@@ -74,10 +74,7 @@ struct ob *toy_rows_sliced(const char *op, bool both) {
 }
 
 void toy_rows_write(struct ob *b, const char *path) {
-    size_t n;
-    const uint8_t *bytes = ob_pack(b, &n);
-    FILE *f = fopen(path, "wb");
-    if (!f || fwrite(bytes, 1, n, f) != n || fclose(f)) abort();
+    if (!ob_save(b, path)) abort();
     ob_destroy(b);
 }
 

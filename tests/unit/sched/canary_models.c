@@ -112,14 +112,10 @@ static const struct {
 
 int canary_model_write(int model, const char *path) {
     struct ob *b = ob_create(13);
-    size_t n;
     b->seed = (uint64_t)model + 1;
     ob_input(b, "x", MOIRE_F32, models[model].text);
     models[model].build(b);
-    const uint8_t *bytes = ob_pack(b, &n);
-    FILE *f = fopen(path, "wb");
-    int ok = f && fwrite(bytes, 1, n, f) == n;
-    if (f) ok = !fclose(f) && ok;
+    const int ok = ob_save(b, path);
     ob_destroy(b);
     return ok;
 }

@@ -64,13 +64,8 @@ moire_tenant *serve_load(moire_runtime *runtime, const char *name, int64_t qos_n
 }
 
 void serve_save(struct ob *built, const char *name, char *path, size_t n) {
-    size_t bytes;
-    const uint8_t *data = ob_pack(built, &bytes);
     snprintf(path, n, "%s/%s", serve_folder(), name);
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(data, 1, bytes, f), bytes);
-    assert_int_equal(fclose(f), 0);
+    assert_true(ob_save(built, path));
 }
 
 moire_tensor serve_input(float pixels[SERVE_SIDE * SERVE_SIDE]) {

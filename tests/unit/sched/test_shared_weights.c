@@ -36,14 +36,9 @@ static int remove_folder(void **state) {
 }
 
 static const char *write_model(struct ob *b, const char *name, char path[PATH]) {
-    size_t n;
-    const uint8_t *bytes = ob_pack(b, &n);
     snprintf(path, PATH, "%s/%s.onnx", folder, name);
     unlink(path);
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, n, f), n);
-    assert_int_equal(fclose(f), 0);
+    assert_true(ob_save(b, path));
     ob_destroy(b);
     return path;
 }

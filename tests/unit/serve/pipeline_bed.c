@@ -17,13 +17,8 @@
 
 static void write_model(const struct pipeline_bed *bed, const char *name, struct ob *b) {
     char path[200];
-    size_t n;
-    const uint8_t *bytes = ob_pack(b, &n);
     snprintf(path, sizeof path, "%s/%s.onnx", bed->folder, name);
-    FILE *f = fopen(path, "w");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, n, f), n);
-    fclose(f);
+    assert_true(ob_save(b, path));
     ob_destroy(b);
 }
 

@@ -64,7 +64,6 @@ static void write_config(const struct model *m) {
 static void write_built(const struct model *m) {
     struct ob *b = ob_create(13);
     char path[600];
-    size_t n;
     ob_input(b, "x", MOIRE_F32, m->in == 256 ? "N,256" : "N,16");
     if (m->in == 256) {
         ob_random(b, "v", "4096,256");
@@ -79,11 +78,8 @@ static void write_built(const struct model *m) {
         ob_node(b, "Neg", "h", "y");
     }
     ob_output(b, "y");
-    const uint8_t *bytes = ob_pack(b, &n);
     snprintf(path, sizeof path, "%s/%s/1/model.onnx", folder, m->name);
-    FILE *f = fopen(path, "w");
-    fwrite(bytes, 1, n, f);
-    fclose(f);
+    assert_true(ob_save(b, path));
     ob_destroy(b);
 }
 

@@ -21,8 +21,6 @@ static struct pipeline_bed bed;
 
 /* A model twice: NAME with buckets, NAME-plain without. */
 static void write_both(const char *name, const char *buckets, struct ob *b) {
-    size_t n;
-    const uint8_t *bytes = ob_pack(b, &n);
     for (int plain = 0; plain < 2; plain++) {
         char path[300], config[200], model[64];
         snprintf(model, sizeof model, "%s%s", name, plain ? "-plain" : "");
@@ -32,10 +30,7 @@ static void write_both(const char *name, const char *buckets, struct ob *b) {
         snprintf(path, sizeof path, "%s/%s/1", bed.folder, model);
         mkdir(path, 0755);
         snprintf(path, sizeof path, "%s/%s/1/model.onnx", bed.folder, model);
-        FILE *f = fopen(path, "w");
-        assert_non_null(f);
-        assert_int_equal(fwrite(bytes, 1, n, f), n);
-        fclose(f);
+        assert_true(ob_save(b, path));
     }
     ob_destroy(b);
 }

@@ -50,12 +50,7 @@ static void write_model(const char *path, const char *input, const char *op) {
     conv->input[0] = ob_text(b, input);
     ob_node(b, op, "a", "y");
     ob_output(b, "y");
-    size_t n;
-    const uint8_t *bytes = ob_pack(b, &n);
-    FILE *f = fopen(path, "wb");
-    assert_non_null(f);
-    assert_int_equal(fwrite(bytes, 1, n, f), n);
-    fclose(f);
+    assert_true(ob_save(b, path));
     ob_destroy(b);
 }
 
