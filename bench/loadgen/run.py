@@ -47,7 +47,8 @@ class Slot:
 class Feeder:
     """Between LoadGen and a system: queries that are more than it takes at once wait here, oldest first.
 
-    Only LoadGen's thread makes queries wait, so while none does nobody else takes a slot, and it needs no lock."""
+    Only LoadGen's thread makes queries wait.  Others take a slot only for one that waits, and before it leaves: where
+    that thread sees none waiting, the slots that it then sees are its own to take, without the lock."""
 
     def __init__(self, system, samples, batch, fail):
         self.system, self.samples, self.batch, self.fail = system, samples, batch, fail
@@ -56,7 +57,7 @@ class Feeder:
 
     def issue(self, queries):
         try:
-            if len(queries) == self.batch == 1 and self.free and not self.waiting:
+            if len(queries) == self.batch == 1 and not self.waiting and self.free:
                 self.start([(queries[0].id, queries[0].index)], self.free.pop())
                 return
             samples = [(query.id, query.index) for query in queries]
@@ -75,7 +76,8 @@ class Feeder:
             with self.lock:
                 if not self.waiting or not self.free:
                     return
-                part, slot = self.waiting.popleft(), self.free.pop()
+                slot = self.free.pop()  # before the query leaves: who sees that none waits may take a slot
+                part = self.waiting.popleft()
             self.start(part, slot)
 
     def leave(self, slot):
