@@ -20,6 +20,8 @@ static const char *const ops[] = {
     "ConvTranspose",
     "Gemm",
     "MatMul",
+    "Attention",
+    "RotaryEmbedding",
     "Relu",
     "LeakyRelu",
     "PRelu",
@@ -112,6 +114,7 @@ static bool may_go(const struct mo_graph *g, const struct mo_node *node) {
 static bool is_heavy(const struct mo_graph *g, const struct mo_node *node) {
     const struct mo_tensor *w = mo_node_in(g, node, 1);
     const bool product = mo_is(node, "MatMul") || mo_is(node, "Gemm");
+    if (mo_is(node, "Attention")) return true;
     if (!product && !mo_is(node, "Conv") && !mo_is(node, "ConvTranspose")) return false;
     return w && (w->data ? mo_shape_count(&w->shape) >= LEAST_WEIGHTS : mo_is(node, "MatMul"));
 }

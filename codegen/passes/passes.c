@@ -20,6 +20,7 @@ static const struct pass {
     {"prefix", mo_pass_prefix, ALWAYS},
     {"einsum", mo_pass_einsum, ALWAYS},
     {"norm", mo_pass_norm, ALWAYS},
+    {"scaled attention", mo_pass_scaled_attention, ALWAYS},
     {"attention", mo_pass_attention, ALWAYS},
     {"heads", mo_pass_heads, ALWAYS},
     {"dead", mo_pass_dead, ALWAYS},

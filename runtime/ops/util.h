@@ -12,6 +12,9 @@
     X(unary)                                                                                                 \
     X(moire_ops)                                                                                             \
     X(attention)                                                                                             \
+    X(scaled_attention)                                                                                      \
+    X(rotary)                                                                                                \
+    X(tensor_scatter)                                                                                        \
     X(fused)                                                                                                 \
     X(tap_sum)                                                                                               \
     X(region)                                                                                                \
