@@ -282,6 +282,35 @@ static void recurrent(const struct mo_rows_node *c) {
     if (c->node->n_out) c->out[0] = batch_first ? 0 : 2;
 }
 
+/* Every operand from `from` on has its rows in front. */
+static bool all_in_front(const struct mo_rows_node *c, int from) {
+    for (int k = from; k < c->node->n_in; k++)
+        if (!goes_along(c, k, 0)) return false;
+    return true;
+}
+
+/* Q, K, V, mask, past keys and values, lengths.  A mask of less than four dimensions is that of all. */
+static void attention(const struct mo_rows_node *c) {
+    const bool own = in(c, 3) && rank(c, 3) == 4;
+    if (in(c, 3) && !own && (at(c, 3) >= 0 || !mo_rows_const_same(c->rows, c->node->in[3]))) return;
+    for (int k = 0; k < 3; k++)
+        if (at(c, k) != 0) return;
+    if ((!own || goes_along(c, 3, 0)) && all_in_front(c, 4)) set_all(c, 0);
+}
+
+/* X, cos, sin, positions: without these the caches are those of the rows. */
+static void rotary(const struct mo_rows_node *c) {
+    const bool by_id = in(c, 3) != NULL;
+    for (int k = 1; k < 3 && by_id; k++)
+        if (at(c, k) >= 0 || !mo_rows_const_same(c->rows, c->node->in[k])) return;
+    if (at(c, 0) == 0 && all_in_front(c, by_id ? 3 : 1)) c->out[0] = 0;
+}
+
+/* A cache, what is written, and where. */
+static void tensor_scatter(const struct mo_rows_node *c) {
+    if (all_in_front(c, 0)) c->out[0] = 0;
+}
+
 /* --- the table --- */
 struct row {
     mo_rows_rule rule;
@@ -321,6 +350,9 @@ static const struct row table[] = {
     {grid_sample, " GridSample "},
     {resize, " Resize Upsample "},
     {recurrent, " RNN GRU LSTM "},
+    {attention, " Attention "},
+    {rotary, " RotaryEmbedding "},
+    {tensor_scatter, " TensorScatter "},
 };
 
 mo_rows_rule mo_rows_rule_of(const struct mo_node *node) {

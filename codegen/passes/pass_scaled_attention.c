@@ -279,7 +279,7 @@ static void set_attributes(struct sdpa_rewrite *r, struct mo_node *node, const b
     int64_t order[4];
     for (int i = 0; i < 4; i++)
         order[i] = rows_first[i];
-    r->rc = mo_set_float(r->g, node, "scale", r->a.scale, r->err);
+    r->rc = mo_set_float(r->g, node, "scale", (float)r->a.scale, r->err);
     if (!r->rc) r->rc = mo_set_int(r->g, node, "keep", 1, r->err);
     if (!r->rc) r->rc = mo_set_ints(r->g, node, "order", order, 4, r->err);
 }

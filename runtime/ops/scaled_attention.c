@@ -95,8 +95,9 @@ const char *mo_sdpa_of(const struct mo_node *node, const struct mo_value *in, st
         return "nonpad_kv_seqlen must have a number for each of the batch";
     if (mode < MO_SDPA_RAW || mode > MO_SDPA_WEIGHTS) return "qk_matmul_output_mode is none of 0 to 3";
     out->mode = (enum mo_sdpa_scores)mode;
-    out->scale = mo_attr_float(node, "scale", out->depth ? (float)(1 / sqrt((double)out->depth)) : 1);
-    out->softcap = mo_attr_float(node, "softcap", 0);
+    out->scale = out->depth ? 1 / sqrt((double)out->depth) : 1;
+    if (mo_attr_find(node, "scale")) out->scale = (double)mo_attr_float(node, "scale", 1);
+    out->softcap = (double)mo_attr_float(node, "softcap", 0);
     return NULL;
 }
 
@@ -224,11 +225,11 @@ static void weigh(const struct sdpa_work *r, int64_t b, int64_t h, int64_t i) {
         p[j] = 0;
         for (int64_t c = 0; c < a->depth; c++)
             p[j] += r->q[c] * r->k[j * a->depth + c];
-        p[j] *= (double)a->scale;
+        p[j] *= a->scale;
     }
     tell_scores(r, MO_SDPA_RAW, row);
     for (int64_t j = 0; j < a->keys && a->softcap > 0; j++)
-        p[j] = (double)a->softcap * tanh(p[j] / (double)a->softcap);
+        p[j] = a->softcap * tanh(p[j] / a->softcap);
     tell_scores(r, MO_SDPA_CAPPED, row);
     const bool sees = bias_of(r, b, h, i);
     for (int64_t j = 0; j < a->keys; j++)

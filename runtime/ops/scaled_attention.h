@@ -31,7 +31,7 @@ enum mo_sdpa_scores { MO_SDPA_RAW, MO_SDPA_CAPPED, MO_SDPA_BIASED, MO_SDPA_WEIGH
 struct mo_sdpa {
     int64_t batch, heads, groups, queries, keys, past, depth, width; /* keys: with those of the past */
     bool rows_first; /* rank 3: heads lie side by side in a row */
-    float scale, softcap;
+    double scale, softcap;
     int64_t low, high; /* key less query position: what is seen; INT64_MIN, INT64_MAX: no bound */
     enum mo_sdpa_scores mode;
 };

@@ -2,6 +2,7 @@
  * cost.c - nominal work and least traffic of a layer; and which layers move nothing at all. */
 #include <string.h>
 #include "runtime/ops/moire/attention.h"
+#include "runtime/ops/scaled_attention.h"
 #include "runtime/ops/einsum.h"
 #include "runtime/plan/plan_impl.h"
 
@@ -54,10 +55,24 @@ static int64_t span(const struct mo_tensor *t, int first) {
     return n;
 }
 
+/* The same of ONNX's Attention, where no pass has taken it. */
+static int64_t scaled_attention_macs(const struct mo_graph *graph, const struct mo_node *node) {
+    struct mo_value in[MO_SDPA_INPUTS] = {0};
+    struct mo_sdpa a;
+    for (int i = 0; i < node->n_in && i < MO_SDPA_INPUTS; i++) {
+        const struct mo_tensor *t = mo_node_in(graph, node, i);
+        if (t && t->dynamic) return 0;
+        if (t) in[i] = mo_tensor_value(t);
+    }
+    if (mo_sdpa_of(node, in, &a) || a.width < 1) return 0;
+    return mo_cost_times(a.keys, (a.depth + a.width) / a.width);
+}
+
 /* Every element of the result costs a sum over the keys, and its share of the scores of its query. */
 static int64_t attention_macs(const struct mo_graph *graph, const struct mo_node *node) {
     const struct mo_shape *s[3];
     struct mo_attention_view w;
+    if (!*node->domain) return scaled_attention_macs(graph, node);
     for (int i = 0; i < 3; i++) {
         if (i >= node->n_in || node->in[i] < 0) return 0;
         s[i] = &graph->tensors[node->in[i]]->shape;

@@ -31,7 +31,7 @@ struct dt_kind {
     dt_grow *grow;
 };
 #define DT_GROUPS(X)                                                                                         \
-    X(window) X(point) X(move) X(alias) X(matrix) X(reduce) X(index) X(norm) X(quant) X(recurrent)
+    X(window) X(point) X(move) X(alias) X(matrix) X(reduce) X(index) X(norm) X(quant) X(recurrent) X(decoder)
 #define DT_GROUP_EXTERN(group) extern const struct dt_kind dt_kinds_##group[];
 DT_GROUPS(DT_GROUP_EXTERN)
 #undef DT_GROUP_EXTERN

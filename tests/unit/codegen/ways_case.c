@@ -17,7 +17,7 @@
 #include "tools/moire/verify/ways.h"
 #include "variants/kernel.h"
 
-enum { INPUTS = 2, OUTPUTS = 5 };
+enum { INPUTS = 6, OUTPUTS = 5 };
 
 struct mo_graph *ways_graph_of(struct ob *b, const struct mo_frontend_options *options) {
     size_t n;
