@@ -4,7 +4,7 @@
 
 extern const struct mo_family mo_family_conv_direct, mo_family_conv_pointwise, mo_family_conv_depthwise,
     mo_family_conv_first, mo_family_conv_grouped, mo_family_frames, mo_family_tap_sum, mo_family_qconv,
-    mo_family_qmean, mo_family_qattention, mo_family_matrix, mo_family_recurrent;
+    mo_family_qmean, mo_family_qattention, mo_family_matrix, mo_family_recurrent, mo_family_rotary;
 
 /* clang-format off */ /* a line a row */
 static const struct mo_family *const families[] = {
@@ -23,6 +23,7 @@ static const struct mo_family *const families[] = {
     &mo_family_reduce,
     &mo_family_softmax,
     &mo_family_layernorm,
+    &mo_family_rotary,
     &mo_family_instance,
     &mo_family_reorder,
     &mo_family_concat,

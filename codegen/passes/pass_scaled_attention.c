@@ -205,7 +205,8 @@ static int valid_mask(struct sdpa_rewrite *r) {
     const struct mo_sdpa *a = &r->a;
     const int valid = reshaped(r, input(r, MO_SDPA_VALID), shape4(a->batch, 1, 1, 1));
     int seen = bounded(r, "Less", valid, 0, false);
-    if (a->high < INT64_MAX) seen = both(r, seen, bounded(r, "LessOrEqual", valid, a->queries - a->high, true));
+    if (a->high < INT64_MAX)
+        seen = both(r, seen, bounded(r, "LessOrEqual", valid, a->queries - a->high, true));
     if (a->low > INT64_MIN)
         seen = both(r, seen, bounded(r, "GreaterOrEqual", valid, a->queries - a->low, true));
     return seen;

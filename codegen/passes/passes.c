@@ -20,6 +20,7 @@ static const struct pass {
     {"prefix", mo_pass_prefix, ALWAYS},
     {"einsum", mo_pass_einsum, ALWAYS},
     {"norm", mo_pass_norm, ALWAYS},
+    {"rotary", mo_pass_rotary, ALWAYS},
     {"scaled attention", mo_pass_scaled_attention, ALWAYS},
     {"attention", mo_pass_attention, ALWAYS},
     {"heads", mo_pass_heads, ALWAYS},

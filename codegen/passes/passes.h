@@ -58,6 +58,8 @@ mo_pass_fn mo_pass_prefix;
 mo_pass_fn mo_pass_einsum;
 /* pass_norm.c: layer normalization in single steps becomes LayerNormalization. */
 mo_pass_fn mo_pass_norm;
+/* pass_rotary.c: positions are looked up before they turn what they turn. */
+mo_pass_fn mo_pass_rotary;
 /* pass_scaled_attention.c: ONNX's Attention becomes moire.Attention. */
 mo_pass_fn mo_pass_scaled_attention;
 /* pass_attention.c: attention in single steps becomes moire.Attention. */

@@ -1,37 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0
- * rotary.c - RotaryEmbedding: pairs of columns turned by the angles of their row's position.
- *
- *   X [B,H,S,D], or [B,S,H*D] with num_heads; cos and sin [P,R/2] by position_ids [B,S], or [B,S,R/2]; Y as
- * X. The first R columns of a head are turned (rotary_embedding_dim, 0: all D), the others copied.  Columns c
- * and c + R/2 are a pair, or with `interleaved` 2c and 2c + 1:  (x, y) -> (x cos - y sin, x sin + y cos). */
-#include "runtime/ops/util.h"
+ * rotary.c - RotaryEmbedding, the reference; see rotary.h. */
+#include "runtime/ops/rotary.h"
+
+#include "runtime/ops/elements.h"
 
 enum { X, COS, SIN, IDS };
 
-struct rotary {
-    int64_t batch, heads, rows, columns, turned;
-    bool rows_first, interleaved;
-};
-
-/* NULL, or what does not fit. */
-static const char *describe(const struct mo_op_ctx *ctx, struct rotary *r) {
-    const struct mo_shape *x = &ctx->in[X].shape;
-    const int64_t heads = mo_attr_int(ctx->node, "num_heads", x->rank == 4 ? x->d[1] : 0);
-    *r = (struct rotary){.batch = x->d[0], .heads = heads, .rows_first = x->rank == 3};
-    r->interleaved = mo_attr_int(ctx->node, "interleaved", 0) != 0;
+const char *mo_rotary_of(const struct mo_node *node, const struct mo_shape *x, struct mo_rotary *out) {
+    const int64_t heads = mo_attr_int(node, "num_heads", 0),
+                  turned = mo_attr_int(node, "rotary_embedding_dim", 0);
+    *out = (struct mo_rotary){.rows_first = x->rank == 3, .turned = turned};
+    out->interleaved = mo_attr_int(node, "interleaved", 0) != 0;
     if (x->rank != 3 && x->rank != 4) return "the input must have rank 3 or 4";
     if (x->rank == 3 && (heads < 1 || x->d[2] % heads)) return "num_heads does not divide the columns";
-    r->heads = x->rank == 4 ? x->d[1] : heads;
-    r->rows = x->rank == 4 ? x->d[2] : x->d[1];
-    r->columns = x->rank == 4 ? x->d[3] : x->d[2] / heads;
-    r->turned = mo_attr_int(ctx->node, "rotary_embedding_dim", 0);
-    if (!r->turned) r->turned = r->columns;
-    if (r->turned < 0 || r->turned > r->columns || r->turned % 2)
+    out->batch = x->d[0];
+    out->heads = x->rank == 4 ? x->d[1] : heads;
+    out->rows = x->rank == 4 ? x->d[2] : x->d[1];
+    out->columns = x->rank == 4 ? x->d[3] : x->d[2] / heads;
+    if (!turned) out->turned = out->columns;
+    if (out->turned < 0 || out->turned > out->columns || out->turned % 2)
         return "rotary_embedding_dim must be even and at most a head's columns";
     return NULL;
 }
 
-static const char *check_caches(const struct mo_op_ctx *ctx, const struct rotary *r) {
+static const char *check_caches(const struct mo_op_ctx *ctx, const struct mo_rotary *r) {
     const bool by_id = mo_given(ctx, IDS);
     for (int i = COS; i <= SIN; i++) {
         const struct mo_shape *s = &ctx->in[i].shape;
@@ -47,30 +39,27 @@ static const char *check_caches(const struct mo_op_ctx *ctx, const struct rotary
 }
 
 static int infer(const struct mo_op_ctx *ctx) {
-    struct rotary r;
+    struct mo_rotary r;
     int rc = mo_check_type(ctx, X, MO_FLOATS);
     for (int i = COS; i <= SIN && !rc; i++)
         rc = mo_check_type(ctx, i, MO_FLOATS);
     if (!rc && mo_given(ctx, IDS)) rc = mo_check_type(ctx, IDS, MO_TYPE(MOIRE_I64));
     if (rc) return rc;
-    const char *problem = describe(ctx, &r);
+    const char *problem = mo_rotary_of(ctx->node, &ctx->in[X].shape, &r);
     if (!problem) problem = check_caches(ctx, &r);
     if (problem) return mo_op_fail(ctx, MOIRE_ESHAPE, "%s", problem);
     return mo_set_out(ctx, 0, ctx->in[X].dtype, &ctx->in[X].shape);
 }
 
 /* Row of the caches for row s of one of the batch; below 0: an error. */
-static int64_t angle_at(const struct mo_op_ctx *ctx, const struct rotary *r, int64_t b, int64_t s) {
+static int64_t angle_at(const struct mo_op_ctx *ctx, const struct mo_rotary *r, int64_t b, int64_t s) {
     if (!mo_given(ctx, IDS)) return b * r->rows + s;
-    const int64_t id = mo_load_int(&ctx->in[IDS], b * r->rows + s);
-    for (int i = COS; i <= SIN; i++)
-        if (id < 0 || id >= ctx->in[i].shape.d[0])
-            return mo_op_fail(ctx, MOIRE_EINVAL, "position %lld is not in the caches", (long long)id);
-    return id;
+    const int64_t known[] = {ctx->in[COS].shape.d[0], ctx->in[SIN].shape.d[0]};
+    return mo_index_at(ctx, &ctx->in[IDS], b * r->rows + s, known[0] < known[1] ? known[0] : known[1]);
 }
 
 /* In place. */
-static void turn(const struct rotary *r, double *x, const double *cosine, const double *sine) {
+static void turn(const struct mo_rotary *r, double *x, const double *cosine, const double *sine) {
     const int64_t half = r->turned / 2, step = r->interleaved ? 2 : 1, other = r->interleaved ? 1 : half;
     for (int64_t c = 0; c < half; c++) {
         const double a = x[c * step], b = x[c * step + other];
@@ -80,7 +69,8 @@ static void turn(const struct rotary *r, double *x, const double *cosine, const 
 }
 
 /* All heads of a row. */
-static int turn_row(const struct mo_op_ctx *ctx, const struct rotary *r, int64_t b, int64_t s, double *room) {
+static int turn_row(const struct mo_op_ctx *ctx, const struct mo_rotary *r, int64_t b, int64_t s,
+                    double *room) {
     const int64_t half = r->turned / 2, at = angle_at(ctx, r, b, s);
     double *cosine = room + r->columns, *sine = cosine + half;
     if (at < 0) return MOIRE_EINVAL;
@@ -97,8 +87,8 @@ static int turn_row(const struct mo_op_ctx *ctx, const struct rotary *r, int64_t
 }
 
 static int run(const struct mo_op_ctx *ctx) {
-    struct rotary r;
-    const char *problem = describe(ctx, &r);
+    struct mo_rotary r;
+    const char *problem = mo_rotary_of(ctx->node, &ctx->in[X].shape, &r);
     if (problem) return mo_op_fail(ctx, MOIRE_ESHAPE, "%s", problem);
     if (!mo_wanted(ctx, 0)) return MOIRE_OK;
     double *room = mo_scratch(ctx, r.columns + r.turned, sizeof *room);

@@ -213,6 +213,13 @@ struct mo_layernorm_params {
     bool centred; /* false: RMSNormalization, which takes no mean away */
 };
 
+/* rotate: the first `turned` columns of each row.  Rows lie [batch][heads][inner], angles (cos in[1], sin
+ * in[2]) [batch][inner]; with heads_inner rows [..][inner], angles [..].  unit = row. */
+struct mo_rotate_params {
+    int64_t heads, inner, columns, turned;
+    bool heads_inner, interleaved;
+};
+
 /* instance: y = (x - mean) / sqrt(variance + epsilon) * in[1] + in[2] for each channel of an image.  unit =
  * (image, channel or block of 16 channels). */
 struct mo_instance_params {

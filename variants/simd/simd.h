@@ -26,6 +26,7 @@
     X(attention_bytes)                                                                                       \
     X(softmax)                                                                                               \
     X(layernorm)                                                                                             \
+    X(rotate)                                                                                                \
     X(instance)                                                                                              \
     X(reduce)                                                                                                \
     X(pool)                                                                                                  \
