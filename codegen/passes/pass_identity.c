@@ -67,6 +67,29 @@ static bool trains(const struct mo_graph *g, const struct mo_node *node) {
     return !mo_scalar(g, node->in[1], &ratio) || ratio != 0;
 }
 
+/* The type of a tensor, also where only its shape is not known yet; MOIRE_NONE: not that simply. */
+static moire_dtype type_of(const struct mo_graph *g, int id) {
+    static const char *const keep[] = {"RoiAlign", "Gather",  "Reshape", "Squeeze",   "Unsqueeze", "Slice",
+                                       "Concat",   "Flatten", "Expand",  "Transpose", "Identity",  NULL};
+    for (const struct mo_tensor *t; id >= 0; id = mo_producer(g, id)->in[0]) {
+        t = g->tensors[id];
+        const struct mo_node *from = mo_producer(g, id);
+        if (!t->dynamic) return t->dtype;
+        bool keeps = false;
+        for (int i = 0; from && keep[i] && !keeps; i++)
+            keeps = mo_is(from, keep[i]);
+        if (from && mo_is(from, "Cast")) return (moire_dtype)mo_attr_int(from, "to", MOIRE_NONE);
+        if (!keeps) return MOIRE_NONE;
+    }
+    return MOIRE_NONE;
+}
+
+/* A Cast to the type that its input has, whatever shape that will have. */
+static bool casts_nothing(const struct mo_graph *g, const struct mo_node *node) {
+    const moire_dtype to = (moire_dtype)mo_attr_int(node, "to", MOIRE_NONE);
+    return mo_is(node, "Cast") && to != MOIRE_NONE && type_of(g, node->in[0]) == to;
+}
+
 /* True when output 0 equals input *input and nothing else is asked of the node. */
 static bool changes_nothing(const struct mo_graph *g, const struct mo_node *node, int *input) {
     static const char *const always[] = {"Identity", "Dropout", NULL};
@@ -77,6 +100,7 @@ static bool changes_nothing(const struct mo_graph *g, const struct mo_node *node
         return false;
     for (int i = 0; always[i]; i++)
         if (mo_is(node, always[i])) return !trains(g, node);
+    if (casts_nothing(g, node)) return true;
     bool binary = neutral(g, node, input);
     const struct mo_tensor *in = g->tensors[node->in[*input]], *out = g->tensors[node->out[0]];
     if (!same(in, out)) return false;

@@ -14,6 +14,7 @@ static const struct pass {
     {"unsigned", mo_pass_unsigned, SMALL},
     {"quantized moves", mo_pass_quantized_moves, SMALL},
     {"small weights", mo_pass_small_weights, SMALL},
+    {"scatter", mo_pass_scatter, ALWAYS},
     {"regions", mo_pass_regions, LAYOUT},
     {"explicit pads", mo_pass_explicit_pads, ALWAYS},
     {"taps", mo_pass_taps, ALWAYS},

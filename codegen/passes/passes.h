@@ -15,6 +15,7 @@
  * operators (runtime/ops/moire/fused.h). QConv       a convolution of 8-bit numbers with its conversions
  * (runtime/ops/moire/qconv.h). Frames      windows over the frames of clips (runtime/ops/moire/frames.h).
  *   TapSum      the columns of a filter, moved and added up (runtime/ops/moire/tap_sum.h).
+ *   ScatterElements  of ONNX by indices that broadcast to a shape, its fourth operand (runtime/ops/gather.c).
  *   Region      layers of its body, planned when their shapes are known (runtime/ops/moire/region.c).
  *   Reorder     y = x in another layout. */
 #ifndef MO_PASSES_H
@@ -43,6 +44,8 @@ mo_pass_fn mo_pass_unsigned;
 mo_pass_fn mo_pass_quantized_moves;
 /* pass_small_weights.c: constants of 8 bits become float32, but for filters that may stay. */
 mo_pass_fn mo_pass_small_weights;
+/* pass_scatter.c: indices that an Expand repeats are scattered by as they were before. */
+mo_pass_fn mo_pass_scatter;
 /* pass_regions.c: products whose shapes are known only at run time go into bodies of moire.Region. */
 mo_pass_fn mo_pass_regions;
 /* pass_qconv.c: convolutions between conversions become moire.QConv. */

@@ -77,21 +77,26 @@ int64_t mo_index_at(const struct mo_op_ctx *ctx, const struct mo_value *indices,
 
 /* Dimensions that lie behind one another in both tensors are one. */
 void mo_index_walk_init(struct mo_index_walk *w, const struct mo_shape *data, const struct mo_value *indices,
-                        int axis) {
-    int64_t own[MOIRE_MAX_RANK] = {0};
+                        const struct mo_shape *shape, int axis) {
+    int64_t own[MOIRE_MAX_RANK] = {0}, steps[MOIRE_MAX_RANK] = {0};
+    const int lack = data->rank - indices->shape.rank; /* dimensions that the indices do not have */
     mo_strides(data, own);
-    *w = (struct mo_index_walk){.indices = indices, .all = mo_count(indices)};
+    mo_strides(&indices->shape, steps);
+    *w = (struct mo_index_walk){.indices = indices, .all = mo_shape_count(shape)};
     w->n = data->d[axis];
     w->along = own[axis];
     for (int i = data->rank - 1; i >= 0; i--) {
-        const int64_t n = indices->shape.d[i], stride = i == axis ? 0 : own[i];
+        const int64_t n = shape->d[i], stride = i == axis ? 0 : own[i];
+        const int64_t step = i >= lack && indices->shape.d[i - lack] > 1 ? steps[i - lack] : 0;
         const int last = w->rank - 1; /* from the innermost on */
         if (n == 1) continue;
-        if (w->rank && stride && w->stride[last] && stride == w->stride[last] * w->d[last]) {
+        if (w->rank && stride && w->stride[last] && stride == w->stride[last] * w->d[last] &&
+            step == w->step[last] * w->d[last]) {
             w->d[last] *= n;
             continue;
         }
         w->d[w->rank] = n;
+        w->step[w->rank] = step;
         w->stride[w->rank++] = stride;
     }
     w->row = w->rank ? w->d[0] : 1;
@@ -102,45 +107,57 @@ static void turn(struct mo_index_walk *w) {
     w->in_row = 0;
     for (int i = 1; i < w->rank; i++) {
         w->base += w->stride[i];
+        w->from += w->step[i];
         if (++w->index[i] < w->d[i]) return;
         w->base -= w->stride[i] * w->d[i];
+        w->from -= w->step[i] * w->d[i];
         w->index[i] = 0;
     }
 }
 
 /* at[] holds indices; what they mean in data.  0, or an index is out of range. */
 static int resolve(const struct mo_op_ctx *ctx, struct mo_index_walk *w) {
-    const int64_t step = w->rank ? w->stride[0] : 0, from = w->base + w->in_row * step, n = w->n;
-    const int64_t known = w->joined ? 1 : w->count;
+    const int64_t stride = w->rank ? w->stride[0] : 0, first = w->base + w->in_row * stride, n = w->n;
+    const int64_t known = w->joined ? 1 : w->count, step = w->rank ? w->step[0] : 0;
     int64_t outside = 0;
     for (int64_t k = 0; k < known; k++)
         outside += w->at[k] < -n || w->at[k] >= n;
     for (int64_t k = 0; outside && k < known; k++)
-        if (mo_index_at(ctx, w->indices, w->first + k, n) < 0) return MOIRE_EINVAL;
+        if (mo_index_at(ctx, w->indices, w->from + (w->in_row + k) * step, n) < 0) return MOIRE_EINVAL;
     for (int64_t k = 0; k < known; k++)
-        w->at[k] = from + k * step + (w->at[k] < 0 ? w->at[k] + n : w->at[k]) * w->along;
+        w->at[k] = first + k * stride + (w->at[k] < 0 ? w->at[k] + n : w->at[k]) * w->along;
     return MOIRE_OK;
+}
+
+/* A row that has one index. */
+static bool is_repeated(const struct mo_index_walk *w) {
+    return !w->rank || !w->step[0];
 }
 
 /* The indices of the span.  Where all are alike, each is the one before it: the bytes tell, and one is read.
  */
 static void read_span(struct mo_index_walk *w) {
+    const bool in_step = w->count == 1 || (w->rank && w->stride[0] == 1), one = is_repeated(w);
     const size_t each = mo_dtype_bytes(w->indices->dtype), n = (size_t)w->count;
-    const char *from = (const char *)w->indices->data + (size_t)w->first * each;
-    const bool in_step = w->count == 1 || (w->rank && w->stride[0] == 1);
-    w->joined = in_step && !memcmp(from, from + each, (n - 1) * each);
+    const int64_t first = w->from + (one ? 0 : w->in_row);
+    const char *from = (const char *)w->indices->data + (size_t)first * each;
+    w->joined = in_step && (one || !memcmp(from, from + each, (n - 1) * each));
+    for (int64_t k = 0; one && k < (w->joined ? 1 : w->count); k++)
+        w->at[k] = mo_load_int(w->indices, first);
+    if (one) return;
     if (w->indices->dtype == MOIRE_I64)
         memcpy(w->at, from, w->joined ? each : n * each);
     else
         for (int64_t k = 0; k < (w->joined ? 1 : w->count); k++)
-            w->at[k] = mo_load_int(w->indices, w->first + k);
+            w->at[k] = mo_load_int(w->indices, first + k);
 }
 
 int mo_index_walk_next(const struct mo_op_ctx *ctx, struct mo_index_walk *w) {
     if (w->next >= w->all) return 0;
     const int64_t left = w->row - w->in_row;
+    const bool whole = left <= MO_INDEX_SPAN || (is_repeated(w) && w->stride[0] == 1);
     w->first = w->next;
-    w->count = left < MO_INDEX_SPAN ? left : MO_INDEX_SPAN;
+    w->count = whole ? left : MO_INDEX_SPAN;
     read_span(w);
     const int rc = resolve(ctx, w);
     if (rc) return rc;

@@ -19,20 +19,21 @@ enum { MO_INDEX_SPAN = 256 };
 int64_t mo_index_at(const struct mo_op_ctx *ctx, const struct mo_value *indices, int64_t i, int64_t n);
 
 /* Walks a tensor of indices in order, in spans.  Element i of it means the element of `data` that has its
- * coordinates, but the index itself along the axis. */
+ * coordinates, but the index itself along the axis.  The tensor may be repeated to a shape. */
 struct mo_index_walk {
     const struct mo_value *indices;
-    int64_t n, along;                                            /* of data: the axis and its stride */
-    int rank;                                                    /* of the walk: neighbours are merged */
-    int64_t d[MOIRE_MAX_RANK], stride[MOIRE_MAX_RANK];           /* 0 along the axis */
-    int64_t index[MOIRE_MAX_RANK], row, in_row, base, next, all; /* where it is */
-    int64_t first, count;                                        /* the span, in `indices` */
-    int64_t at[MO_INDEX_SPAN];                                   /* and what it means in data */
-    bool joined;                                                 /* at[k] is at[0] + k */
+    int64_t n, along;                                  /* of data: the axis and its stride */
+    int rank;                                          /* of the walk: neighbours are merged */
+    int64_t d[MOIRE_MAX_RANK], stride[MOIRE_MAX_RANK]; /* 0 along the axis */
+    int64_t step[MOIRE_MAX_RANK];                      /* in `indices`; 0 where they are repeated */
+    int64_t index[MOIRE_MAX_RANK], row, in_row, base, from, next, all; /* where it is; from: in `indices` */
+    int64_t first, count;                                              /* the span, in the walk */
+    int64_t at[MO_INDEX_SPAN];                                         /* and what it means in data */
+    bool joined;                                                       /* at[k] is at[0] + k */
 };
-/* Both tensors have one rank, and `indices` is no larger than data but along the axis. */
+/* `shape`, to which the indices broadcast, has data's rank and is no larger than data but along the axis. */
 void mo_index_walk_init(struct mo_index_walk *w, const struct mo_shape *data, const struct mo_value *indices,
-                        int axis);
+                        const struct mo_shape *shape, int axis);
 /* 1: a span; 0: there is none any more; below 0: an index is out of range. */
 int mo_index_walk_next(const struct mo_op_ctx *ctx, struct mo_index_walk *w);
 #endif

@@ -48,8 +48,8 @@ static int run_gather(const struct mo_op_ctx *ctx) {
 
 /* --- GatherElements and ScatterElements: one index an element, along one axis --- */
 
-static int check_elements(const struct mo_op_ctx *ctx) {
-    const struct mo_shape *x = &ctx->in[0].shape, *idx = &ctx->in[1].shape;
+static int check_elements(const struct mo_op_ctx *ctx, const struct mo_shape *idx) {
+    const struct mo_shape *x = &ctx->in[0].shape;
     int rc = mo_check_type(ctx, 0, MO_ANY);
     if (rc || (rc = mo_check_type(ctx, 1, INDEX_TYPES))) return rc;
     int axis = axis_of(ctx);
@@ -62,7 +62,7 @@ static int check_elements(const struct mo_op_ctx *ctx) {
 }
 
 static int infer_gather_elements(const struct mo_op_ctx *ctx) {
-    int rc = check_elements(ctx);
+    int rc = check_elements(ctx, &ctx->in[1].shape);
     return rc ? rc : mo_set_out(ctx, 0, ctx->in[0].dtype, &ctx->in[1].shape);
 }
 
@@ -74,7 +74,7 @@ static int run_gather_elements(const struct mo_op_ctx *ctx) {
     if (axis < 0) return MOIRE_EINVAL;
     if (!mo_wanted(ctx, 0)) return MOIRE_OK;
     const size_t bytes = mo_dtype_bytes(y->dtype);
-    mo_index_walk_init(&w, &x->shape, &ctx->in[1], axis);
+    mo_index_walk_init(&w, &x->shape, &ctx->in[1], &ctx->in[1].shape, axis);
     while ((more = mo_index_walk_next(ctx, &w)) > 0)
         if (w.joined)
             mo_copy_elem(y, w.first, x, w.at[0], w.count);
@@ -126,12 +126,30 @@ static void update(const struct mo_value *y, const struct mo_index_walk *w, cons
             reduce_into(y, w->joined ? w->at[0] + k : w->at[k], updates, w->first + k, reduction);
 }
 
-static int infer_scatter_elements(const struct mo_op_ctx *ctx) {
-    int rc = check_elements(ctx);
+/* By indices of this shape. */
+static int infer_scatter(const struct mo_op_ctx *ctx, const struct mo_shape *indices) {
+    int rc = check_elements(ctx, indices);
     if (rc || (rc = check_reduction(ctx))) return rc;
-    if (!mo_shape_equal(&ctx->in[1].shape, &ctx->in[2].shape) || ctx->in[2].dtype != ctx->in[0].dtype)
+    if (!mo_shape_equal(indices, &ctx->in[2].shape) || ctx->in[2].dtype != ctx->in[0].dtype)
         return mo_op_fail(ctx, MOIRE_ESHAPE, "updates do not fit data and indices");
     return mo_set_out(ctx, 0, ctx->in[0].dtype, &ctx->in[0].shape);
+}
+
+static int infer_scatter_elements(const struct mo_op_ctx *ctx) {
+    return infer_scatter(ctx, &ctx->in[1].shape);
+}
+
+/* The indices are repeated to a shape, which is an operand as Expand has it. */
+static int infer_scatter_repeated(const struct mo_op_ctx *ctx) {
+    struct mo_shape to = {0}, all;
+    bool need = false;
+    const int n = mo_read_ints(ctx, 3, to.d, MOIRE_MAX_RANK, &need);
+    if (need) return MO_NEED_DATA;
+    if (n < 0) return n;
+    to.rank = n;
+    if (!mo_broadcast(&ctx->in[1].shape, &to, &all))
+        return mo_op_fail(ctx, MOIRE_ESHAPE, "the indices do not expand to the shape that is asked for");
+    return infer_scatter(ctx, &all);
 }
 
 static int run_scatter_elements(const struct mo_op_ctx *ctx) {
@@ -143,7 +161,7 @@ static int run_scatter_elements(const struct mo_op_ctx *ctx) {
     if (axis < 0) return MOIRE_EINVAL;
     if (!mo_wanted(ctx, 0)) return MOIRE_OK;
     mo_copy_elem(y, 0, x, 0, mo_count(x));
-    mo_index_walk_init(&w, &x->shape, &ctx->in[1], axis);
+    mo_index_walk_init(&w, &x->shape, &ctx->in[1], &updates->shape, axis);
     while ((more = mo_index_walk_next(ctx, &w)) > 0)
         update(y, &w, updates, reduction);
     return more;
@@ -322,6 +340,7 @@ const struct mo_op mo_ops_gather[] = {
     {"GatherND", "", 11, 2, 2, 1, 1, infer_gather_nd, run_gather_nd, 0},
     {"Scatter", "", 9, 3, 3, 1, 1, infer_scatter_elements, run_scatter_elements, 0},
     {"ScatterElements", "", 11, 3, 3, 1, 1, infer_scatter_elements, run_scatter_elements, 0},
+    {"ScatterElements", "moire", 1, 4, 4, 1, 1, infer_scatter_repeated, run_scatter_elements, 0},
     {"ScatterND", "", 11, 3, 3, 1, 1, infer_scatter_nd, run_scatter_nd, 0},
     {"OneHot", "", 9, 3, 3, 1, 1, infer_one_hot, run_one_hot, 0},
     {"Compress", "", 9, 2, 2, 1, 1, infer_compress, run_compress, 0},

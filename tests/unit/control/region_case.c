@@ -135,3 +135,18 @@ struct ob *region_rois(void) {
 struct ob *region_rois_of_no_image(void) {
     return rois_of("images boxes second");
 }
+
+struct ob *region_scattered(void) {
+    struct ob *b = rows_of("40,3,5");
+    ob_int64s(b, "column", "-1,1,1");
+    ob_int64s(b, "ones", "1,3,5");
+    ob_random(b, "ground", "40,3,5");
+    ob_node(b, "Cast", "rows", "cast");
+    ob_int(b, "to", MOIRE_F32);
+    ob_node(b, "Reshape", "at column", "index");
+    ob_node(b, "Expand", "index ones", "indices");
+    ob_node(b, "ScatterElements", "ground indices cast", "y");
+    ob_int(b, "axis", 0);
+    ob_output(b, "y");
+    return b;
+}

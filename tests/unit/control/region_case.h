@@ -20,6 +20,8 @@ struct ob *region_unfit(void);
 /* No region, but a layer of parts: RoiAlign; and one whose boxes are of an image that is not there. */
 struct ob *region_rois(void);
 struct ob *region_rois_of_no_image(void);
+/* Rows put where an index says that an Expand repeats, behind a Cast to the type that they have. */
+struct ob *region_scattered(void);
 /* A product that is too small. */
 struct ob *region_light(void);
 #endif

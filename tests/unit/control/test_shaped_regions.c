@@ -44,8 +44,19 @@ static void products_and_what_is_joined_go_into_regions(void **state) {
     }
 }
 
+static void indices_are_repeated_by_no_layer(void **state) {
+    struct ob *b = region_scattered();
+    struct mo_graph *g = ways_graph(b, true, true);
+    (void)state;
+    assert_int_equal(ways_count(g, "ScatterElements"), 1);
+    assert_int_equal(ways_count(g, "Expand") + ways_count(g, "Cast"), 0);
+    mo_graph_destroy(g);
+    ob_destroy(b);
+}
+
 static void every_way_gives_the_same(void **state) {
-    static struct ob *(*const makes[])(void) = {region_products, region_convolutions, region_crossing};
+    static struct ob *(*const makes[])(void) = {region_products, region_convolutions, region_crossing,
+                                                region_scattered};
     (void)state;
     for (size_t i = 0; i < sizeof makes / sizeof *makes; i++) {
         struct ob *b = makes[i]();
@@ -58,7 +69,7 @@ static void every_way_gives_the_same(void **state) {
 /* From no row to all, up and down, so that plans come, go and come again. */
 static void shapes_change_from_query_to_query(void **state) {
     static struct ob *(*const makes[])(void) = {region_products, region_convolutions, region_crossing,
-                                                region_told};
+                                                region_told, region_scattered};
     (void)state;
     for (size_t i = 0; i < sizeof makes / sizeof *makes; i++) {
         struct ob *b = makes[i]();
@@ -263,6 +274,7 @@ static void no_plan_is_tried_once(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(products_and_what_is_joined_go_into_regions),
+        cmocka_unit_test(indices_are_repeated_by_no_layer),
         cmocka_unit_test(every_way_gives_the_same),
         cmocka_unit_test(shapes_change_from_query_to_query),
         cmocka_unit_test(plans_are_few_and_share_their_weights),

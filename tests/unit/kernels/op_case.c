@@ -17,8 +17,11 @@ void op_case_open(struct op_case *c, const char *op, int opset) {
     c->g = mo_graph_create(&c->env);
     assert_non_null(c->g);
     c->g->opset = opset;
-    c->node = mo_graph_add_node(c->g, "the node", op, "", OP_CASE_PORTS, OP_CASE_PORTS);
-    c->node->op = mo_op_find(op, "");
+    const bool ours = !strncmp(op, "moire.", 6);
+    const char *domain = ours ? "moire" : "";
+    if (ours) op += 6;
+    c->node = mo_graph_add_node(c->g, "the node", op, domain, OP_CASE_PORTS, OP_CASE_PORTS);
+    c->node->op = mo_op_find(op, domain);
     assert_non_null(c->node->op);
 }
 

@@ -16,6 +16,7 @@ struct op_case {
     const struct mo_sys *scratch; /* what the operator allocates from; NULL = the real machine */
 };
 
+/* "moire.Name": one of ours. */
 void op_case_open(struct op_case *c, const char *op, int opset);
 void op_case_close(struct op_case *c);
 /* Attributes from text: "strides=2,2 group=1 alpha=0.5 mode:linear scales~1,2.5"

@@ -134,6 +134,51 @@ static void scatters_by_index(void **state) {
     }
 }
 
+/* Indices of fewer dimensions, or of length 1 in some, stand for what they are repeated to. */
+static void scatters_by_repeated_indices(void **state) {
+    static double want[MOST];
+    char text[100], attrs[40];
+    unsigned seed = 5;
+    (void)state;
+    for (int round = 0; round < ROUNDS; round++) {
+        const int rank = 1 + draw(&seed, 4), axis = draw(&seed, rank), lead = draw(&seed, axis + 1);
+        const struct mo_shape data = draw_shape(&seed, rank), four = {.rank = 1, .d = {rank}};
+        struct mo_shape all = data, own = {.rank = rank - lead};
+        double to[MOIRE_MAX_RANK];
+        struct op_case c;
+        for (int i = 0; i < rank; i++) {
+            if (i == axis || !draw(&seed, 3)) all.d[i] = 1 + draw(&seed, (int)data.d[i]);
+            to[i] = (double)all.d[i];
+        }
+        for (int i = 0; i < own.rank; i++)
+            own.d[i] = draw(&seed, 2) ? all.d[lead + i] : 1;
+        fill(&seed, types[round % 6]);
+        for (int64_t i = 0; i < mo_shape_count(&own); i++)
+            indices[i] = draw(&seed, (int)data.d[axis]) - (draw(&seed, 2) ? 0.0 : (double)data.d[axis]);
+        memcpy(want, numbers, sizeof want);
+        for (int64_t i = 0; i < mo_shape_count(&all); i++) {
+            int64_t at[MOIRE_MAX_RANK] = {0}, from[MOIRE_MAX_RANK] = {0};
+            coordinates(&all, i, at);
+            for (int d = 0; d < own.rank; d++)
+                from[d] = own.d[d] == 1 ? 0 : at[lead + d];
+            const int64_t v = (int64_t)indices[place(&own, from)];
+            at[axis] = v < 0 ? v + data.d[axis] : v;
+            want[place(&data, at)] = updates[i];
+        }
+        op_case_open(&c, "moire.ScatterElements", 1);
+        snprintf(attrs, sizeof attrs, "axis=%d", axis);
+        op_case_attrs(&c, attrs);
+        op_case_input(&c, types[round % 6], text_of(&data, text), numbers);
+        op_case_input(&c, draw(&seed, 3) ? MOIRE_I64 : MOIRE_I32, text_of(&own, text), indices);
+        op_case_input(&c, types[round % 6], text_of(&all, text), updates);
+        op_case_input(&c, MOIRE_I64, text_of(&four, text), to);
+        if (op_case_run(&c, 1)) fail_msg("round %d: %s", round, c.err.message);
+        for (int64_t i = 0; i < mo_shape_count(&data); i++)
+            if (op_case_out(&c, 0, i) != want[i]) fail_msg("round %d, element %lld", round, (long long)i);
+        op_case_close(&c);
+    }
+}
+
 /* An index out of range is found wherever it is. */
 static void refuses_indices_outside(void **state) {
     static const int at[] = {0, 255, 256, 599};
@@ -257,6 +302,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gathers_by_index),
         cmocka_unit_test(scatters_by_index),
+        cmocka_unit_test(scatters_by_repeated_indices),
         cmocka_unit_test(refuses_indices_outside),
         cmocka_unit_test(expands),
         cmocka_unit_test(slices),
