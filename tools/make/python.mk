@@ -15,6 +15,14 @@ wheel: $(B)/python/libmoire.so $(B)/python/moire $(B)/libmoire-cuda.so $(B)/moir
 python: wheel $(FAKE_OBJS) ## the Python package as a wheel, tested in a clean environment, its GPUs by a driver that is none
 	@FAKES=$(abspath $(B)/tests/fake) B=$(B) PYTHON=$(PYTHON) tools/check-wheel dist/moire-$(VERSION)-py3-none-*.whl
 
+.PHONY: python-docs
+python-docs: wheel ## the Python package's reference, written from its docstrings and types, into $(B)/docs/python
+	@$(PYTHON) -m venv $(B)/python/docs
+	@$(B)/python/docs/bin/python -m pip install -q --disable-pip-version-check pdoc onnx
+	@$(B)/python/docs/bin/python -m pip install -q --disable-pip-version-check --force-reinstall dist/moire-*.whl
+	@$(B)/python/docs/bin/pdoc -d restructuredtext -o $(B)/docs/python moire moire.backend
+	@echo "python-docs: $(B)/docs/python/moire.html"
+
 .PHONY: loadgen
 loadgen: wheel ## MLPerf's LoadGen, the wheel and ONNX Runtime in $(B)/loadgen/venv, for `moire bench loadgen`
 	@[ -x $(B)/loadgen/venv/bin/python ] || $(PYTHON) -m venv $(B)/loadgen/venv
