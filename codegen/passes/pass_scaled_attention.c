@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
- * pass_scaled_attention.c - ONNX's Attention (runtime/ops/scaled_attention.h) becomes moire.Attention.
+ * pass_scaled_attention.c - ONNX's Attention (runtime/ops/decoder/scaled_attention.h) becomes
+ * moire.Attention.
  *
  * The past's keys and values are joined to the new ones, which makes the present ones.  Everything that hides
  * keys becomes one mask: what windows and causality hide is a constant where the offset is known, and
@@ -13,7 +14,7 @@
 #include <string.h>
 #include "codegen/passes/passes.h"
 #include "runtime/ops/op.h"
-#include "runtime/ops/scaled_attention.h"
+#include "runtime/ops/decoder/scaled_attention.h"
 
 struct sdpa_rewrite {
     struct mo_graph *g;

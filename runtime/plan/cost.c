@@ -2,7 +2,7 @@
  * cost.c - nominal work and least traffic of a layer; and which layers move nothing at all. */
 #include <string.h>
 #include "runtime/ops/moire/attention.h"
-#include "runtime/ops/scaled_attention.h"
+#include "runtime/ops/decoder/scaled_attention.h"
 #include "runtime/ops/einsum.h"
 #include "runtime/plan/plan_impl.h"
 

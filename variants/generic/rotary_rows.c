@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * rotary_rows.c - binds RotaryEmbedding whose caches are those of its rows; positions are looked up before
  * (codegen/passes/pass_rotary.c), where a wrong one is an error. */
-#include "runtime/ops/rotary.h"
+#include "runtime/ops/decoder/rotary.h"
 #include "variants/generic/bind.h"
 
 static bool is_dense(const struct mo_graph *g, const struct mo_tensor *t) {

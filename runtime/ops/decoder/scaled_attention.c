@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  * scaled_attention.c - ONNX's Attention, the reference; see scaled_attention.h.  What is of float32 and of a
  * known shape becomes moire.Attention (codegen/passes/pass_scaled_attention.c). */
-#include "runtime/ops/scaled_attention.h"
+#include "runtime/ops/decoder/scaled_attention.h"
 
 #include <math.h>
 #include <string.h>

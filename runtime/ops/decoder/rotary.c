@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  * rotary.c - RotaryEmbedding, the reference; see rotary.h. */
-#include "runtime/ops/rotary.h"
+#include "runtime/ops/decoder/rotary.h"
 
 #include "runtime/ops/elements.h"
 
