@@ -202,16 +202,6 @@ static bool bias_of(const struct sdpa_work *r, int64_t b, int64_t h, int64_t i) 
     return sees;
 }
 
-static void softmax(double *p, int64_t n) {
-    double top = -INFINITY, sum = 0;
-    for (int64_t j = 0; j < n; j++)
-        top = p[j] > top ? p[j] : top;
-    for (int64_t j = 0; j < n; j++)
-        sum += p[j] = exp(p[j] - top);
-    for (int64_t j = 0; j < n; j++)
-        p[j] /= sum;
-}
-
 static void tell_scores(const struct sdpa_work *r, enum mo_sdpa_scores mode, int64_t row) {
     if (mode == r->a.mode && mo_wanted(r->ctx, MO_SDPA_SCORES))
         mo_store_span(&r->ctx->out[MO_SDPA_SCORES], row * r->a.keys, 1, r->a.keys, r->score);
@@ -236,7 +226,7 @@ static void weigh(const struct sdpa_work *r, int64_t b, int64_t h, int64_t i) {
         p[j] += r->bias[j];
     tell_scores(r, MO_SDPA_BIASED, row);
     if (sees)
-        softmax(p, a->keys);
+        mo_attention_softmax(p, a->keys);
     else
         memset(p, 0, (size_t)a->keys * sizeof *p);
     tell_scores(r, MO_SDPA_WEIGHTS, row);

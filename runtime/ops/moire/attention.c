@@ -94,7 +94,7 @@ static int infer_attention(const struct mo_op_ctx *ctx) {
     return infer(ctx, MOIRE_F32);
 }
 
-static void softmax(double *p, int64_t n) {
+void mo_attention_softmax(double *p, int64_t n) {
     double top = -INFINITY, sum = 0;
     for (int64_t j = 0; j < n; j++)
         if (p[j] > top) top = p[j];
@@ -140,7 +140,7 @@ static void attend(const struct mo_op_ctx *ctx, const struct mo_attention_view *
         p[j] *= (double)w->scale;
         if (has_mask) p[j] = masked(ctx, p[j], b * stride[0] + h * stride[1] + i * stride[2] + j * stride[3]);
     }
-    softmax(p, w->keys);
+    mo_attention_softmax(p, w->keys);
     for (int64_t c = 0; c < w->width; c++) {
         double sum = 0;
         for (int64_t j = 0; j < w->keys; j++)
@@ -214,7 +214,7 @@ static void attend_bytes(const struct mo_op_ctx *ctx, const struct mo_attention_
         p[j] *= (double)w->scale;
         if (has_mask) p[j] = masked(ctx, p[j], b * stride[0] + h * stride[1] + i * stride[2] + j * stride[3]);
     }
-    softmax(p, w->keys);
+    mo_attention_softmax(p, w->keys);
     for (int64_t j = 0; j < w->keys; j++)
         p[j] = rounded(p[j], r, MO_ATTENTION_WEIGHTS);
     for (int64_t c = 0; c < w->width; c++) {

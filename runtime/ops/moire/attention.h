@@ -53,4 +53,6 @@ bool mo_attention_view_of(const struct mo_node *node, const struct mo_shape *q, 
                           const struct mo_shape *v, struct mo_attention_view *out);
 /* Strides of a mask that broadcasts to [batch, heads, queries, keys]; 0 = broadcast. */
 void mo_attention_mask_strides(const struct mo_shape *mask, int64_t stride[4]);
+/* Of n scores, in place; what references do. */
+void mo_attention_softmax(double *p, int64_t n);
 #endif
