@@ -165,52 +165,79 @@ static int queries_of(struct sdpa_rewrite *r, bool *rows_first) {
 /* --- the mask --------------------------------------------------------------------------------------------
  */
 
-/* What the window hides at a known offset; -1: nothing.  *blind: a query sees nothing. */
-static int window_mask(struct sdpa_rewrite *r, bool *blind) {
-    const struct mo_sdpa *a = &r->a;
-    int id;
-    int64_t hidden = 0;
-    if (a->low == INT64_MIN && (a->high == INT64_MAX || a->high >= a->keys - a->past)) return -1;
-    uint8_t *seen = add_constant(r, MOIRE_BOOL, shape4(1, 1, a->queries, a->keys), &id);
-    for (int64_t i = 0; seen && i < a->queries; i++) {
-        int64_t sees = 0;
-        for (int64_t j = 0; j < a->keys; j++) {
-            const int64_t away = j - a->past - i;
-            sees += seen[i * a->keys + j] = away >= a->low && away <= a->high;
-        }
-        hidden += a->keys - sees;
-        *blind = *blind || !sees;
-    }
-    return hidden ? id : -1;
+/* Keys [first, end) that a query at this position sees by its window; none: end <= first. */
+static void window_of(const struct mo_sdpa *a, int64_t position, int64_t *first, int64_t *end) {
+    *first = a->low == INT64_MIN || position + a->low < 0 ? 0 : position + a->low;
+    *end = a->high == INT64_MAX || position + a->high >= a->keys ? a->keys : position + a->high + 1;
 }
 
-/* Keys for which `op` holds: (j - i) `op` (number of keys - less), of each of the batch. */
-static int bounded(struct sdpa_rewrite *r, const char *op, int valid, int64_t less, bool by_query) {
-    const struct mo_sdpa *a = &r->a;
-    const int64_t rows = by_query ? a->queries : 1;
-    int away, minus;
-    int64_t *to = add_constant(r, MOIRE_I64, shape4(1, 1, rows, a->keys), &away);
-    for (int64_t i = 0; to && i < rows * a->keys; i++)
-        to[i] = i % a->keys - i / a->keys;
-    int64_t *number = add_constant(r, MOIRE_I64, shape4(1, 1, 1, 1), &minus);
-    if (number) *number = less;
-    return pointwise(r, op, away, pointwise(r, "Sub", valid, minus, -1, MOIRE_I64), -1, MOIRE_BOOL);
+/* 0, 1, 2, ... along an axis. */
+static int counted(struct sdpa_rewrite *r, int axis, int64_t n) {
+    struct mo_shape shape = shape4(1, 1, 1, 1);
+    int id;
+    shape.d[axis] = n;
+    int64_t *to = add_constant(r, MOIRE_I64, shape, &id);
+    for (int64_t i = 0; to && i < n; i++)
+        to[i] = i;
+    return id;
+}
+
+static int number(struct sdpa_rewrite *r, int64_t value) {
+    const int id = counted(r, 3, 1);
+    if (!r->rc) *(int64_t *)r->g->tensors[id]->data = value;
+    return id;
 }
 
 static int both(struct sdpa_rewrite *r, int a, int b) {
     return a < 0 ? b : b < 0 ? a : pointwise(r, "And", a, b, -1, MOIRE_BOOL);
 }
 
-/* What nonpad_kv_seqlen lets be seen. */
+/* Keys within the window's bounds, where the first query is at position `first`, of each of the batch. */
+static int within_bounds(struct sdpa_rewrite *r, int first) {
+    const struct mo_sdpa *a = &r->a;
+    const int keys = counted(r, 3, a->keys);
+    const int at = pointwise(r, "Add", counted(r, 2, a->queries), first, -1, MOIRE_I64);
+    int seen = -1;
+    if (a->high < INT64_MAX)
+        seen = pointwise(r, "LessOrEqual", keys, pointwise(r, "Add", at, number(r, a->high), -1, MOIRE_I64),
+                         -1, MOIRE_BOOL);
+    if (a->low > INT64_MIN)
+        seen = both(r, seen,
+                    pointwise(r, "GreaterOrEqual", keys,
+                              pointwise(r, "Add", at, number(r, a->low), -1, MOIRE_I64), -1, MOIRE_BOOL));
+    return seen;
+}
+
+/* What the window lets be seen at a known offset; -1: all.  *blind: a query sees nothing.  A constant, unless
+ * that were larger than constants are made at load. */
+static int window_mask(struct sdpa_rewrite *r, bool *blind) {
+    const struct mo_sdpa *a = &r->a;
+    int64_t hidden = 0, first, end;
+    int id;
+    for (int64_t i = 0; i < a->queries; i++) {
+        window_of(a, a->past + i, &first, &end);
+        *blind = *blind || end <= first;
+        hidden += end - first < a->keys;
+    }
+    if (!hidden) return -1;
+    if (a->queries > r->g->env->limits.fold_bytes / a->keys) return within_bounds(r, number(r, a->past));
+    uint8_t *seen = add_constant(r, MOIRE_BOOL, shape4(1, 1, a->queries, a->keys), &id);
+    for (int64_t i = 0; seen && i < a->queries; i++) {
+        window_of(a, a->past + i, &first, &end);
+        for (int64_t j = 0; j < a->keys; j++)
+            seen[i * a->keys + j] = j >= first && j < end;
+    }
+    return id;
+}
+
+/* What nonpad_kv_seqlen lets be seen: keys before that number, and those of the window of queries at its end.
+ */
 static int valid_mask(struct sdpa_rewrite *r) {
     const struct mo_sdpa *a = &r->a;
     const int valid = reshaped(r, input(r, MO_SDPA_VALID), shape4(a->batch, 1, 1, 1));
-    int seen = bounded(r, "Less", valid, 0, false);
-    if (a->high < INT64_MAX)
-        seen = both(r, seen, bounded(r, "LessOrEqual", valid, a->queries - a->high, true));
-    if (a->low > INT64_MIN)
-        seen = both(r, seen, bounded(r, "GreaterOrEqual", valid, a->queries - a->low, true));
-    return seen;
+    const int seen = pointwise(r, "Less", counted(r, 3, a->keys), valid, -1, MOIRE_BOOL);
+    if (a->low == INT64_MIN && a->high == INT64_MAX) return seen;
+    return both(r, seen, within_bounds(r, pointwise(r, "Sub", valid, number(r, a->queries), -1, MOIRE_I64)));
 }
 
 static int scalar(struct sdpa_rewrite *r, float value) {

@@ -132,6 +132,25 @@ static void results_stay(void **state) {
     assert_int_equal(wrong, 0);
 }
 
+/* What a window hides is then computed by each query. */
+static void windows_larger_than_constants_may_be(void **state) {
+    (void)state;
+    int wrong = 0, windows = 0;
+    for (int i = 0; i < N_FORMS; i++) {
+        struct ob *b = build(&forms[i]);
+        if (!forms[i].lengths && (forms[i].causal || forms[i].left >= 0 || forms[i].right >= 0)) {
+            b->env.limits.fold_bytes = 1;
+            struct mo_graph *g = ways_graph(b, true, false);
+            windows += ways_count(g, "LessOrEqual") + ways_count(g, "Fused") > 0;
+            mo_graph_destroy(g);
+            wrong += ways_check(b, forms[i].name, false, ways_near_largest);
+        }
+        ob_destroy(b);
+    }
+    assert_int_equal(wrong, 0);
+    assert_true(windows >= 6);
+}
+
 /* ONNX's operator and ours have one name; only ours has an attribute `order`. */
 static int count_ours(const struct mo_graph *g) {
     int n = 0;
@@ -169,6 +188,7 @@ static void memory_may_be_short(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(results_stay),
+        cmocka_unit_test(windows_larger_than_constants_may_be),
         cmocka_unit_test(what_can_be_becomes_a_layer),
         cmocka_unit_test(memory_may_be_short),
     };
