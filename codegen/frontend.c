@@ -105,6 +105,13 @@ const struct mo_matrix_unit *mo_halves_unit(const struct mo_frontend_options *o,
     return !g->exact && (own || o->precision == MOIRE_PRECISION_BF16) ? unit : NULL;
 }
 
+/* Who asks for float32 gets the arithmetic of vectors. */
+static enum mo_terms terms_of(const struct mo_frontend_options *o, const struct mo_graph *g) {
+    if (o->precision != MOIRE_PRECISION_AUTO || g->exact) return MO_TERMS_NEVER;
+    if (o->any_unit) return MO_TERMS_ALWAYS;
+    return mo_matrix_of(mo_isa_detect(), MO_MATRIX_FLOATS) ? MO_TERMS_FASTER : MO_TERMS_NEVER;
+}
+
 /* Constants that the model itself holds as float16 lose nothing. */
 enum mo_float16 mo_float16_of(enum moire_precision wanted, const struct mo_graph *g) {
     if (!mo_isa_covers(mo_isa_detect(), MO_ISA_AVX2)) return MO_FLOAT16_NONE;
@@ -148,6 +155,7 @@ int mo_prepare(struct mo_graph *g, const struct mo_frontend_options *options, mo
     const struct mo_matrix_unit *unit = bare ? NULL : mo_halves_unit(options, g);
     g->halves = unit;
     g->halves_by_vectors = unit && unit->vectors;
+    g->terms = bare || unit ? MO_TERMS_NEVER : terms_of(options, g);
     g->float16 = bare ? MO_FLOAT16_NONE : mo_float16_of(wanted, g);
     if (wanted == MOIRE_PRECISION_FP16 && !bare && !g->float16)
         mo_log(g->env, MOIRE_LOG_WARN, "%.150s: weights stay float32: %s", g->name,

@@ -97,7 +97,8 @@ enum mo_packing {
     MO_PACK_HOPCROFT = 46,
     MO_PACK_HOPCROFT2 = 47,
     MO_PACK_HOPCROFT4 = 48,
-    MO_PACK_COUNT = 49
+    MO_PACK_MATRIX_FLOATS = 49, /* of a matrix unit, each number as three of bfloat16 */
+    MO_PACK_COUNT = 50
 };
 
 /* The same of a layer in rounds: units of one round are independent, and every round needs all of the one
@@ -156,8 +157,9 @@ enum {
  * instruction. */
 enum mo_units { MO_UNITS_OWN, MO_UNITS_NONE, MO_UNITS_MODEL, MO_UNITS_VECTORS };
 
-/* What a matrix unit multiplies: uint8 by int8 into int32, or bfloat16 by bfloat16 into float32. */
-enum mo_matrix_type { MO_MATRIX_BYTES, MO_MATRIX_HALVES, MO_MATRIX_TYPES };
+/* What a matrix unit multiplies: uint8 by int8 into int32, or bfloat16 by bfloat16 into float32; or float32,
+ * each number as the sum of three of bfloat16. */
+enum mo_matrix_type { MO_MATRIX_BYTES, MO_MATRIX_HALVES, MO_MATRIX_FLOATS, MO_MATRIX_TYPES };
 struct mo_matrix_unit;
 
 /* What bind() may use: memory that lives as long as the plan, and packed weights found by key. */

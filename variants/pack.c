@@ -185,6 +185,7 @@ static bool fits(enum mo_packing packing, const struct mo_conv *c) {
     case MO_PACK_DW16:
         return c->depthwise;
     case MO_PACK_MATRIX_HALVES:
+    case MO_PACK_MATRIX_FLOATS:
         return !c->depthwise;
     default:
         return false;
@@ -197,28 +198,37 @@ static int64_t strassen_floats(const struct mo_strassen_packing *packing, int64_
            mo_strassen_blocks(blocks(n), s->columns);
 }
 
-/* For a matrix unit, as bfloat16: weights are data[o * o_stride + channel * c_stride + tap] * scale. */
-static int64_t halves_floats(const struct mo_conv *c) {
-    struct mo_matrix_shape shape;
-    if (!mo_matrix_shape_of(c, MO_MATRIX_HALVES, mo_matrix_narrow(c), &shape)) return -1;
-    return mo_matrix_weight_bytes(&shape, c) / 4;
+static bool is_matrix(enum mo_packing packing) {
+    return packing == MO_PACK_MATRIX_HALVES || packing == MO_PACK_MATRIX_FLOATS;
 }
 
-static void pack_halves(const struct mo_conv *c, const struct mo_matrix_filter *filter, float *out) {
-    struct mo_matrix_shape shape;
-    if (mo_matrix_shape_of(c, MO_MATRIX_HALVES, mo_matrix_narrow(c), &shape))
-        mo_matrix_pack(&shape, c, filter, (char *)out, NULL);
+static bool matrix_shape(enum mo_packing packing, const struct mo_conv *c, struct mo_matrix_shape *shape) {
+    const enum mo_matrix_type type = packing == MO_PACK_MATRIX_HALVES ? MO_MATRIX_HALVES : MO_MATRIX_FLOATS;
+    return mo_matrix_shape_of(c, type, mo_matrix_narrow(c), shape);
 }
 
-static void pack_halves_filter(const struct mo_conv *c, float *out) {
+/* For a matrix unit: weights are data[o * o_stride + channel * c_stride + tap] * scale. */
+static int64_t matrix_floats(enum mo_packing packing, const struct mo_conv *c) {
+    struct mo_matrix_shape shape;
+    return matrix_shape(packing, c, &shape) ? mo_matrix_weight_bytes(&shape, c) / 4 : -1;
+}
+
+static void pack_matrix(enum mo_packing packing, const struct mo_conv *c,
+                        const struct mo_matrix_filter *filter, float *out) {
+    struct mo_matrix_shape shape;
+    if (matrix_shape(packing, c, &shape)) mo_matrix_pack(&shape, c, filter, (char *)out, NULL);
+}
+
+static void pack_matrix_filter(enum mo_packing packing, const struct mo_conv *c, float *out) {
     const int64_t taps = c->kh * c->kw;
-    pack_halves(c, &(struct mo_matrix_filter){c->weights->data, c->cg / c->merge * taps, taps, 1}, out);
+    pack_matrix(packing, c, &(struct mo_matrix_filter){c->weights->data, c->cg / c->merge * taps, taps, 1},
+                out);
 }
 
-static void pack_halves_right(const struct right *b, float *out) {
+static void pack_matrix_right(enum mo_packing packing, const struct right *b, float *out) {
     struct mo_conv c;
     mo_matrix_product(b->k, b->n, &c);
-    pack_halves(&c, &(struct mo_matrix_filter){b->data, b->n_stride, b->k_stride, b->scale}, out);
+    pack_matrix(packing, &c, &(struct mo_matrix_filter){b->data, b->n_stride, b->k_stride, b->scale}, out);
 }
 
 int64_t mo_filter_floats(enum mo_packing packing, const struct mo_conv *c) {
@@ -231,7 +241,7 @@ int64_t mo_filter_floats(enum mo_packing packing, const struct mo_conv *c) {
     if (packing == MO_PACK_GROUPS16) return blocks(c->o) * (c->cg / c->merge) * taps * 16;
     if (packing == MO_PACK_FIRST16) return blocks(c->o) * c->c * taps * 16;
     if (mo_strassen_of(packing, &strassen)) return strassen_floats(&strassen, c->c, c->o);
-    if (packing == MO_PACK_MATRIX_HALVES) return halves_floats(c);
+    if (is_matrix(packing)) return matrix_floats(packing, c);
     return blocks(c->o) * taps * 16;
 }
 
@@ -242,7 +252,7 @@ void mo_pack_filter(enum mo_packing packing, const struct mo_conv *c, float *out
     if (packing == MO_PACK_GROUPS16) pack_groups(c, out);
     if (packing == MO_PACK_FIRST16) pack_first(c, out);
     if (packing == MO_PACK_DW16) pack_depthwise(c, out);
-    if (packing == MO_PACK_MATRIX_HALVES) pack_halves_filter(c, out);
+    if (is_matrix(packing)) pack_matrix_filter(packing, c, out);
     if (mo_strassen_of(packing, &strassen))
         pack_strassen(&(struct right){c->weights->data, c->c, c->o, 1, c->c, 1}, &strassen, out);
     if (mo_winograd_of(packing, &m)) (m.line ? pack_lines : m.half ? pack_half : pack_winograd)(c, &m, out);
@@ -309,9 +319,9 @@ int64_t mo_pack_bytes(enum mo_packing packing, const struct mo_graph *graph, con
         floats = blocks(g.n) * g.k * 16;
     else if (gemm_read(graph, node, &g) && mo_strassen_of(packing, &strassen) && g.k % 16 == 0)
         floats = strassen_floats(&strassen, g.k, g.n);
-    else if (gemm_read(graph, node, &g) && packing == MO_PACK_MATRIX_HALVES) {
+    else if (gemm_read(graph, node, &g) && is_matrix(packing)) {
         mo_matrix_product(g.k, g.n, &c);
-        floats = halves_floats(&c);
+        floats = matrix_floats(packing, &c);
     }
     return floats < 0 ? -1 : floats * 4;
 }
@@ -336,8 +346,9 @@ int mo_pack_weights(enum mo_packing packing, const struct mo_graph *graph, const
         if (fill && mo_strassen_of(packing, &strassen))
             pack_strassen(&(struct right){g.b->data, g.k, g.n, g.k_stride, g.n_stride, g.alpha}, &strassen,
                           w);
-        if (fill && packing == MO_PACK_MATRIX_HALVES)
-            pack_halves_right(&(struct right){g.b->data, g.k, g.n, g.k_stride, g.n_stride, g.alpha}, w);
+        if (fill && is_matrix(packing))
+            pack_matrix_right(packing, &(struct right){g.b->data, g.k, g.n, g.k_stride, g.n_stride, g.alpha},
+                              w);
     } else {
         mo_conv_read(graph, node, &c);
         b = pack_bias(region, c.o, blocks(c.o) * 16, c.bias, 1);

@@ -304,6 +304,7 @@ static int take_out(struct regions *r, int set) {
     const char *name = name_of(r, set);
     if (!body) return mo_no_memory(r->err);
     body->halves = g->halves;
+    body->terms = g->terms;
     body->halves_by_vectors = g->halves_by_vectors;
     body->multiplies_tiles = g->multiplies_tiles;
     body->float16 = g->float16;

@@ -118,6 +118,7 @@ static void copy_graph(struct mo_copier *c, const struct mo_graph *from, const s
     to->opset = from->opset;
     to->exact = from->exact;
     to->halves = from->halves;
+    to->terms = from->terms;
     to->halves_by_vectors = from->halves_by_vectors;
     to->multiplies_tiles = from->multiplies_tiles;
     to->float16 = from->float16;

@@ -24,6 +24,10 @@ enum mo_layout { MO_PLAIN = 0, MO_C16 = 1, MO_C16_HALVES = 2 };
  * products of few rows; all that its range holds, rounded. */
 enum mo_float16 { MO_FLOAT16_NONE, MO_FLOAT16_EXACT, MO_FLOAT16_ROUNDED };
 
+/* Which products of float32 a matrix unit computes from three bfloat16 numbers each: those that are faster
+ * so, or, for tests, all that it could. */
+enum mo_terms { MO_TERMS_NEVER, MO_TERMS_FASTER, MO_TERMS_ALWAYS };
+
 /* Besides the types of tensors: a sequence or an optional, as a vector of bytes
  * (runtime/ops/control/bundle.h). */
 #define MO_BUNDLE ((moire_dtype)120)
@@ -152,6 +156,7 @@ struct mo_graph {
     bool converts;         /* the model itself rounds activations to 8 bits */
     bool keeps_small;      /* constant filters of 8 bits are left to the passes, not folded */
     bool halves;           /* products of floats may be of bfloat16 numbers, added in float32 */
+    enum mo_terms terms;   /* or of three bfloat16 numbers in place of each float32, on a matrix unit */
     bool multiplies_tiles; /* there is a matrix unit for 8-bit numbers */
     enum mo_float16 float16;
     bool halves_by_vectors; /* of those, not where Winograd's algorithm is faster */

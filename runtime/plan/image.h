@@ -23,7 +23,7 @@
 #include "runtime/base/sum.h"
 #include "runtime/plan/plan.h"
 
-enum { MO_IMAGE_FORMAT = 11, MO_IMAGE_KEY = 64, MO_IMAGE_PART = 1 << 20 };
+enum { MO_IMAGE_FORMAT = 12, MO_IMAGE_KEY = 64, MO_IMAGE_PART = 1 << 20 };
 
 struct mo_image_head {
     char magic[8];

@@ -256,6 +256,7 @@ static bool *get_body(struct reader *r) {
     g->opset = (int)get_between(r, 0, INT32_MAX);
     g->exact = get_between(r, 0, 1);
     g->halves = get_between(r, 0, 1);
+    g->terms = (enum mo_terms)get_between(r, MO_TERMS_NEVER, MO_TERMS_ALWAYS);
     g->halves_by_vectors = get_between(r, 0, 1);
     g->float16 = (enum mo_float16)get_between(r, MO_FLOAT16_NONE, MO_FLOAT16_ROUNDED);
     int n = get_count(r, sizeof(int64_t));

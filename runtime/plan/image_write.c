@@ -171,6 +171,7 @@ static void put_body(struct writer *w, const struct mo_graph *g) {
     put_int(w, g->opset);
     put_int(w, g->exact);
     put_int(w, g->halves);
+    put_int(w, g->terms);
     put_int(w, g->halves_by_vectors);
     put_int(w, (int)g->float16);
     put_int(w, g->n_tensors);

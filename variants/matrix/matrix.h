@@ -19,7 +19,8 @@ enum {
     MO_MATRIX_STEP = 64,
     MO_MATRIX_TILE = 1024,
     MO_MATRIX_PAIR = 2,
-    MO_MATRIX_SUMS = 4096
+    MO_MATRIX_SUMS = 4096,
+    MO_MATRIX_TERMS = 3 /* of bfloat16, whose sum is a float32 */
 };
 
 /* One or two tiles of positions by one or two blocks of 16 output channels. */
@@ -28,7 +29,8 @@ struct mo_matrix_job {
     int64_t a_row;                 /* bytes from a position to the next */
     const int32_t *steps;          /* bytes from a position to each of its steps */
     int64_t n_steps;
-    const char *b;     /* [step][block][16][64] */
+    int64_t a_term;    /* of floats: bytes from a term of all positions to the next */
+    const char *b;     /* [step][block][16][64]; of floats [step][term][block][16][64] */
     const void *start; /* what sums start from, 16 a block: int32 or float32; NULL: from what `sums` holds */
     const char *next;  /* weights of later jobs: so many bytes a step are asked for */
     int64_t next_bytes;
@@ -57,6 +59,7 @@ struct mo_gather {
     int64_t n;         /* pixels */
     char *to;
     int64_t width; /* bytes of a pixel there; what the blocks leave is zeroed */
+    int64_t term;  /* of floats: bytes to the places of the second and the third term */
 };
 typedef void mo_gather_fn(const struct mo_gather *gather);
 
@@ -98,5 +101,8 @@ const struct mo_matrix_unit *mo_matrix_choose(enum mo_units units, enum mo_isa i
 
 /* To bfloat16, rounded to even; a NaN stays one. */
 uint16_t mo_bfloat16(float x);
+/* Three whose sum is x, the largest first: what the first leaves of it, rounded, and what both leave.  Of an
+ * infinity or a NaN, and of what rounds to an infinity, the others are zeros. */
+void mo_bfloat16_terms(float x, uint16_t terms[MO_MATRIX_TERMS]);
 float mo_bfloat16_wide(uint16_t half);
 #endif

@@ -11,6 +11,7 @@
 
 /* Of weights that are asked for ahead, one line in so many bytes: the processor brings those about it by
  * itself, and a request waits for memory in one of the few buffers that loads of tiles need. */
+enum { FLOATS_NEAR = 64 };
 enum { NEAR_BYTES = 4096 }; /* a line a page; a step asks for one at least, beyond its share */
 
 /* What all tiles are: 16 rows of 64 bytes.  Compilers see that the first bytes are read and no more: it must
@@ -47,11 +48,55 @@ static inline __attribute__((always_inline)) void multiply(const bool halves, co
     }
 }
 
-static inline __attribute__((always_inline)) void body(const struct mo_matrix_job *job, const bool halves,
-                                                       const int tiles, const int blocks) {
-    const char *start = job->start, *a0 = job->a[0], *a1 = job->a[1], *b = job->b;
-    const int32_t *steps = job->steps;
-    const int64_t row = job->a_row, n = job->n_steps;
+static inline __attribute__((always_inline)) void load_positions(const struct mo_matrix_job *job,
+                                                                 const int64_t at, const int tiles) {
+    _tile_loadd(4, job->a[0] + at, job->a_row);
+    if (tiles == 2) _tile_loadd(5, job->a[1] + at, job->a_row);
+}
+
+static inline __attribute__((always_inline)) void load_weights(const char *b, const int term,
+                                                               const int blocks) {
+    b += term * blocks * MO_MATRIX_TILE;
+    _tile_loadd(6, b, 64);
+    if (blocks == 2) _tile_loadd(7, b + MO_MATRIX_TILE, 64);
+}
+
+static inline __attribute__((always_inline)) void multiply_step(const struct mo_matrix_job *job,
+                                                                const int64_t at, const char *b,
+                                                                const bool halves, const int tiles,
+                                                                const int blocks) {
+    load_weights(b, 0, blocks);
+    load_positions(job, at, tiles);
+    multiply(halves, tiles, blocks);
+}
+
+/* Products of the terms of floats whose places in the sums of three add up to two at most: what is left out
+ * is as small as the rounding of a product.  Small ones come first.  In this order each product has one
+ * operand of the product before it. */
+static inline __attribute__((always_inline)) void multiply_terms(const struct mo_matrix_job *job,
+                                                                 const int64_t at, const char *b,
+                                                                 const int tiles, const int blocks) {
+    load_weights(b, 2, blocks);
+    load_positions(job, at, tiles);
+    multiply(true, tiles, blocks);
+    load_weights(b, 1, blocks);
+    multiply(true, tiles, blocks);
+    load_positions(job, at + job->a_term, tiles);
+    multiply(true, tiles, blocks);
+    load_weights(b, 0, blocks);
+    multiply(true, tiles, blocks);
+    load_positions(job, at + 2 * job->a_term, tiles);
+    multiply(true, tiles, blocks);
+    load_positions(job, at, tiles);
+    multiply(true, tiles, blocks);
+}
+
+static inline __attribute__((always_inline)) void
+body(const struct mo_matrix_job *job, const enum mo_matrix_type type, const int tiles, const int blocks) {
+    const char *start = job->start, *b = job->b;
+    const int64_t n = job->n_steps;
+    const int terms = type == MO_MATRIX_FLOATS ? MO_MATRIX_TERMS : 1;
+    const int64_t near = type == MO_MATRIX_FLOATS ? FLOATS_NEAR : NEAR_BYTES;
     char *sums = job->sums;
     /* every row the same 16; or sums as they were stored */
     const int64_t down = start ? 0 : 64, across = start ? 0 : MO_MATRIX_TILE;
@@ -62,15 +107,13 @@ static inline __attribute__((always_inline)) void body(const struct mo_matrix_jo
     if (tiles == 2 && blocks == 2) _tile_loadd(3, second + across, down);
     const char *next = job->next;
     const int64_t ahead = job->next_bytes, late = n - job->asides;
-    for (int64_t i = 0; i < n; i++, b += blocks * MO_MATRIX_TILE) {
-        for (int64_t k = 0; k < ahead; k += NEAR_BYTES, next += NEAR_BYTES)
+    for (int64_t i = 0; i < n; i++, b += terms * blocks * MO_MATRIX_TILE) {
+        for (int64_t k = 0; k < ahead; k += near, next += near)
             _mm_prefetch(next, _MM_HINT_T1);
-        const char *at = a0 + steps[i], *below = a1 + steps[i];
-        _tile_loadd(6, b, 64);
-        _tile_loadd(4, at, row);
-        if (tiles == 2) _tile_loadd(5, below, row);
-        if (blocks == 2) _tile_loadd(7, b + MO_MATRIX_TILE, 64);
-        multiply(halves, tiles, blocks);
+        if (type == MO_MATRIX_FLOATS)
+            multiply_terms(job, job->steps[i], b, tiles, blocks);
+        else
+            multiply_step(job, job->steps[i], b, type == MO_MATRIX_HALVES, tiles, blocks);
         if (i >= late) job->aside(job->of);
     }
     _tile_stored(0, sums, 64);
@@ -96,11 +139,7 @@ static inline __attribute__((always_inline)) void brief_body(const struct mo_mat
         _tile_loadd(3, start + 64, 0);
     }
     for (int64_t i = 0; i < job->n_steps; i++, b += 2 * MO_MATRIX_TILE) {
-        _tile_loadd(6, b, 64);
-        _tile_loadd(4, job->a[0] + job->steps[i], job->a_row);
-        _tile_loadd(5, job->a[1] + job->steps[i], job->a_row);
-        _tile_loadd(7, b + MO_MATRIX_TILE, 64);
-        multiply(halves, 2, 2);
+        multiply_step(job, job->steps[i], b, halves, 2, 2);
     }
     for (int i = 0; i < job->asides; i++)
         job->aside(job->of);
@@ -110,36 +149,41 @@ static inline __attribute__((always_inline)) void brief_body(const struct mo_mat
     _tile_stored(3, sums + 3 * MO_MATRIX_TILE, 64);
 }
 
-static inline __attribute__((always_inline)) void run(const struct mo_matrix_job *job, const bool halves,
-                                                      int tiles, int blocks) {
-    if (tiles == 2 && blocks == 2 && job->brief && job->start)
-        brief_body(job, halves);
+static inline __attribute__((always_inline)) void run(const struct mo_matrix_job *job,
+                                                      const enum mo_matrix_type type, int tiles, int blocks) {
+    if (tiles == 2 && blocks == 2 && job->brief && job->start && type != MO_MATRIX_FLOATS)
+        brief_body(job, type == MO_MATRIX_HALVES);
     else if (tiles == 2 && blocks == 2)
-        body(job, halves, 2, 2);
+        body(job, type, 2, 2);
     else if (tiles == 2)
-        body(job, halves, 2, 1);
+        body(job, type, 2, 1);
     else if (blocks == 2)
-        body(job, halves, 1, 2);
+        body(job, type, 1, 2);
     else
-        body(job, halves, 1, 1);
+        body(job, type, 1, 1);
 }
 
 static void run_bytes(const struct mo_matrix_job *job, int tiles, int blocks) {
-    run(job, false, tiles, blocks);
+    run(job, MO_MATRIX_BYTES, tiles, blocks);
 }
 
 static void run_halves(const struct mo_matrix_job *job, int tiles, int blocks) {
-    run(job, true, tiles, blocks);
+    run(job, MO_MATRIX_HALVES, tiles, blocks);
+}
+
+static void run_floats(const struct mo_matrix_job *job, int tiles, int blocks) {
+    run(job, MO_MATRIX_FLOATS, tiles, blocks);
 }
 
 const struct mo_matrix_unit mo_matrix_amx = {
-    .conv = {"qconv amx", "conv bf16 amx"},
-    .gemm = {"qgemm amx", "gemm bf16 amx"},
+    .conv = {"qconv amx", "conv bf16 amx", "conv f32 amx"},
+    .gemm = {"qgemm amx", "gemm bf16 amx", "gemm f32 amx"},
     .begin = begin,
     .end = end,
-    .run = {run_bytes, run_halves},
-    .gather = {mo_matrix_gather_bytes, mo_matrix_gather_halves},
-    .gather_narrow = {mo_matrix_gather_narrow_bytes, mo_matrix_gather_narrow_halves},
+    .run = {run_bytes, run_halves, run_floats},
+    .gather = {mo_matrix_gather_bytes, mo_matrix_gather_halves, mo_matrix_gather_floats},
+    .gather_narrow = {mo_matrix_gather_narrow_bytes, mo_matrix_gather_narrow_halves,
+                      mo_matrix_gather_narrow_floats},
     .gather_small = mo_matrix_gather_small,
     .narrow = mo_matrix_narrow_pixels,
     .small_pixels = mo_matrix_small_pixels,

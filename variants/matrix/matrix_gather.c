@@ -5,6 +5,7 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#include <math.h>
 #include <string.h>
 
 static inline __m128i block_of(const char *p) {
@@ -76,12 +77,79 @@ void mo_matrix_gather_halves(const struct mo_gather *g) {
         }
 }
 
-static inline __m256i half_block(const char *p) {
-    return _mm256_loadu_si256((const __m256i *)p);
-}
-
 static inline __m512 widened(__m256i halves) {
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(halves), 16));
+}
+
+/* What a term leaves; nothing of an infinity, or where the term is one. */
+static inline __m512 left_of(__m512 x, __m256i term) {
+    const __m512 left = _mm512_sub_ps(x, widened(term));
+    const __m512 size = _mm512_abs_ps(left), bound = _mm512_set1_ps(INFINITY);
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(size, bound, _CMP_LT_OQ), left);
+}
+
+/* See mo_bfloat16_terms(). */
+static inline void store_terms(char *to, int64_t apart, __m512 x) {
+    const __m256i first = (__m256i)_mm512_cvtneps_pbh(x);
+    const __m512 left = left_of(x, first);
+    const __m256i second = (__m256i)_mm512_cvtneps_pbh(left);
+    _mm256_storeu_si256((__m256i *)to, first);
+    _mm256_storeu_si256((__m256i *)(to + apart), second);
+    _mm256_storeu_si256((__m256i *)(to + 2 * apart),
+                        (__m256i)_mm512_cvtneps_pbh(_mm512_sub_ps(left, widened(second))));
+}
+
+static inline __m512i joined(__m512 low, __m512 high) {
+    return (__m512i)_mm512_cvtne2ps_pbh(high, low);
+}
+
+/* The same of two vectors, a line a term. */
+static inline void store_two(char *to, int64_t apart, __m512 low, __m512 high) {
+    const __m512i first = joined(low, high);
+    low = left_of(low, _mm512_castsi512_si256(first));
+    high = left_of(high, _mm512_extracti64x4_epi64(first, 1));
+    const __m512i second = joined(low, high);
+    low = _mm512_sub_ps(low, widened(_mm512_castsi512_si256(second)));
+    high = _mm512_sub_ps(high, widened(_mm512_extracti64x4_epi64(second, 1)));
+    _mm512_storeu_si512(to, first);
+    _mm512_storeu_si512(to + apart, second);
+    _mm512_storeu_si512(to + 2 * apart, joined(low, high));
+}
+
+/* Two whole blocks. */
+static inline __attribute__((always_inline)) void terms_of_two(const struct mo_gather *g, const bool gated) {
+    const char *from = g->from;
+    char *to = g->to;
+    const __m512 f0 = gated ? _mm512_loadu_ps(g->gate) : _mm512_setzero_ps();
+    const __m512 f1 = gated ? _mm512_loadu_ps(g->gate + 16) : _mm512_setzero_ps();
+    for (int64_t i = 0; i < g->n; i++, from += g->pixel, to += 64) {
+        const __m512 x0 = _mm512_loadu_ps(from), x1 = _mm512_loadu_ps(from + g->plane);
+        store_two(to, g->term, gated ? _mm512_mul_ps(x0, f0) : x0, gated ? _mm512_mul_ps(x1, f1) : x1);
+    }
+}
+
+void mo_matrix_gather_floats(const struct mo_gather *g) {
+    const __mmask16 last = (__mmask16)((1u << g->lanes) - 1);
+    const char *from = g->from;
+    char *to = g->to;
+    if (g->planes == 2 && g->lanes == 16) {
+        if (g->gate)
+            terms_of_two(g, true);
+        else
+            terms_of_two(g, false);
+        return;
+    }
+    for (int64_t i = 0; i < g->n; i++, from += g->pixel, to += g->width)
+        for (int k = 0; k < g->width / 32; k++) {
+            const __mmask16 there = k + 1 < g->planes ? 0xffff : k < g->planes ? last : 0;
+            __m512 x = _mm512_maskz_loadu_ps(there, from + k * g->plane);
+            if (g->gate) x = _mm512_mul_ps(x, _mm512_maskz_loadu_ps(there, g->gate + k * 16));
+            store_terms(to + k * 32, g->term, x);
+        }
+}
+
+static inline __m256i half_block(const char *p) {
+    return _mm256_loadu_si256((const __m256i *)p);
 }
 
 static inline __m256i gated(__m256i halves, const float *gate) {
@@ -236,6 +304,19 @@ void mo_matrix_gather_narrow_halves(const struct mo_gather *g) {
         for (int k = 0; k < g->planes; k++)
             memcpy(&x[k], g->from + i * g->pixel + k * g->plane, 4);
         _mm_storel_epi64((__m128i *)(g->to + i * g->width), (__m128i)_mm_cvtneps_pbh(_mm_loadu_ps(x)));
+    }
+}
+
+/* Their three terms.  Layers of so few channels have few pixels for what they compute. */
+void mo_matrix_gather_narrow_floats(const struct mo_gather *g) {
+    for (int64_t i = 0; i < g->n; i++) {
+        float x[16] = {0};
+        uint16_t terms[MO_MATRIX_TERMS][16];
+        for (int k = 0; k < g->planes; k++)
+            memcpy(&x[k], g->from + i * g->pixel + k * g->plane, 4);
+        store_terms((char *)terms, (int64_t)sizeof terms[0], _mm512_loadu_ps(x));
+        for (int t = 0; t < MO_MATRIX_TERMS; t++)
+            memcpy(g->to + i * g->width + t * g->term, terms[t], 8);
     }
 }
 #endif

@@ -23,7 +23,10 @@ static int64_t fold_of(const struct mo_conv *c, int64_t pixel) {
 
 bool mo_matrix_shape_of(const struct mo_conv *c, enum mo_matrix_type type, bool narrow,
                         struct mo_matrix_shape *s) {
-    *s = (struct mo_matrix_shape){.type = type, .narrow = narrow, .element = type == MO_MATRIX_BYTES ? 1 : 2};
+    *s = (struct mo_matrix_shape){.type = type,
+                                  .narrow = narrow,
+                                  .element = type == MO_MATRIX_BYTES ? 1 : 2,
+                                  .terms = type == MO_MATRIX_FLOATS ? MO_MATRIX_TERMS : 1};
     if (c->depthwise || (narrow && (c->c > 4 || c->groups != 1 || c->merge != 1))) return false;
     int64_t block = (narrow ? 4 : 16) * s->element;
     s->fold = narrow ? fold_of(c, block) : 1;
@@ -55,11 +58,11 @@ void mo_matrix_product(int64_t k, int64_t columns, struct mo_conv *c) {
 }
 
 int64_t mo_matrix_weight_bytes(const struct mo_matrix_shape *s, const struct mo_conv *c) {
-    return c->groups * c->ocb * s->steps * MO_MATRIX_TILE;
+    return c->groups * c->ocb * s->steps * s->terms * MO_MATRIX_TILE;
 }
 
 int64_t mo_matrix_block_at(const struct mo_matrix_shape *s, int64_t ocb, int64_t group, int64_t block) {
-    return (group * ocb + block / 2 * 2) * s->steps * MO_MATRIX_TILE;
+    return (group * ocb + block / 2 * 2) * s->steps * s->terms * MO_MATRIX_TILE;
 }
 
 /* Where a weight of the first output channel of its block lies behind the block's place; `blocks` share it.
@@ -73,7 +76,8 @@ static int64_t place(const struct mo_matrix_shape *s, int64_t blocks, int64_t ch
     int64_t in_step = MO_MATRIX_STEP / s->element, per_lane = 4 / s->element;
     int64_t step = (row * s->runs + run) * s->run_steps + at / in_step;
     at %= in_step;
-    return step * blocks * MO_MATRIX_TILE + at / per_lane * MO_MATRIX_STEP + at % per_lane * s->element;
+    return step * s->terms * blocks * MO_MATRIX_TILE + at / per_lane * MO_MATRIX_STEP +
+           at % per_lane * s->element;
 }
 
 /* One weight of each of `lanes` outputs, to places four bytes apart. */
@@ -84,10 +88,14 @@ static void put_bytes(const int8_t *w, int64_t stride, int64_t lanes, char *to, 
     }
 }
 
-static void put_halves(const float *w, int64_t stride, int64_t lanes, float scale, char *to) {
+/* The terms of a weight go to tiles that lie apart. */
+static void put_floats(const float *w, int64_t stride, int64_t lanes, float scale, int terms, int64_t apart,
+                       char *to) {
     for (int64_t l = 0; l < lanes; l++) {
-        uint16_t half = mo_bfloat16(w[l * stride] * scale);
-        memcpy(to + l * 4, &half, 2);
+        uint16_t term[MO_MATRIX_TERMS] = {mo_bfloat16(w[l * stride] * scale)};
+        if (terms == MO_MATRIX_TERMS) mo_bfloat16_terms(w[l * stride] * scale, term);
+        for (int t = 0; t < terms; t++)
+            memcpy(to + t * apart + l * 4, &term[t], 2);
     }
 }
 
@@ -104,7 +112,8 @@ static void pack_lanes(const struct mo_matrix_shape *s, const struct mo_conv *c,
             if (s->type == MO_MATRIX_BYTES)
                 put_bytes((const int8_t *)f->data + from, f->o_stride, lanes, at, sums);
             else
-                put_halves((const float *)f->data + from, f->o_stride, lanes, f->scale, at);
+                put_floats((const float *)f->data + from, f->o_stride, lanes, f->scale, s->terms,
+                           blocks * MO_MATRIX_TILE, at);
         }
 }
 

@@ -18,6 +18,7 @@ struct mo_matrix_shape {
     enum mo_matrix_type type;
     bool narrow;
     int element;                   /* bytes of one */
+    int terms;                     /* that a number is the sum of: copies of the input, and tiles of a step */
     int64_t width;                 /* bytes of a packed pixel */
     int64_t chunks;                /* packed copies */
     int64_t planes;                /* blocks of 16 channels in one; 1 of narrow inputs */
@@ -39,7 +40,8 @@ bool mo_matrix_narrow(const struct mo_conv *conv);
 /* A product of so many columns by a matrix of k rows as a convolution: geometry only, no tensors. */
 void mo_matrix_product(int64_t k, int64_t columns, struct mo_conv *out);
 
-/* Bytes of the weights: [group][OC/32][step][2][16][64], the last of a group with an odd block [step][1]. */
+/* Bytes of the weights: [group][OC/32][step][term][2][16][64], the last of a group with an odd block
+ * [step][term][1]. */
 int64_t mo_matrix_weight_bytes(const struct mo_matrix_shape *shape, const struct mo_conv *conv);
 /* Of a block of output channels in that order. */
 int64_t mo_matrix_block_at(const struct mo_matrix_shape *shape, int64_t ocb, int64_t group, int64_t block);

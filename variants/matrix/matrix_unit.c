@@ -6,6 +6,7 @@
 #define _GNU_SOURCE
 #include "variants/matrix/matrix.h"
 
+#include <math.h>
 #include <string.h>
 
 #if defined(__has_feature)
@@ -42,7 +43,7 @@ static bool has_amx(enum mo_matrix_type type) {
     unsigned a, b, c, d, low, high;
     const unsigned need = 1u << AMX_TILE | 1u << (type == MO_MATRIX_BYTES ? AMX_INT8 : AMX_BF16);
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & need) != need) return false;
-    if (type == MO_MATRIX_HALVES && !has_bf16()) return false;
+    if (type != MO_MATRIX_BYTES && !has_bf16()) return false;
     __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     return (low & XCR0_TILES) == XCR0_TILES && syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, TILE_DATA) == 0;
 }
@@ -91,4 +92,12 @@ uint16_t mo_bfloat16(float x) {
     memcpy(&bits, &x, sizeof bits);
     if (x != x) return (uint16_t)(bits >> 16 | 0x40);
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+
+void mo_bfloat16_terms(float x, uint16_t terms[MO_MATRIX_TERMS]) {
+    const float whole = fabsf(mo_bfloat16_wide(mo_bfloat16(x))) < INFINITY ? x : 0;
+    terms[0] = mo_bfloat16(x);
+    const float left = whole != 0 ? whole - mo_bfloat16_wide(terms[0]) : 0;
+    terms[1] = mo_bfloat16(left);
+    terms[2] = mo_bfloat16(left - mo_bfloat16_wide(terms[1]));
 }

@@ -18,6 +18,12 @@ struct spot {
     char *y;
 };
 
+/* In the copies of every term. */
+static void blank(const struct mo_matrix_walk *p, char *to, int with, int64_t bytes) {
+    for (int term = 0; term < p->shape.terms; term++)
+        memset(to + term * p->term_bytes, with, (size_t)bytes);
+}
+
 /* A packed row of one chunk; `iy` may lie outside the image. */
 static void pack_row(const struct mo_matrix_walk *p, const struct spot *s, int64_t chunk, int64_t iy,
                      char *to, int fold_at) {
@@ -34,12 +40,12 @@ static void pack_row(const struct mo_matrix_walk *p, const struct spot *s, int64
     if (iy < 0 || iy >= p->h || inside < before) before = inside = p->columns;
     if (narrow) {
         for (int64_t i = 0; i < before; i++)
-            memset(to + i * width, fill, (size_t)each);
+            blank(p, to + i * width, fill, each);
         for (int64_t i = inside; i < p->columns; i++)
-            memset(to + i * width, fill, (size_t)each);
+            blank(p, to + i * width, fill, each);
     } else {
-        memset(to, fill, (size_t)(before * width));
-        memset(to + inside * width, fill, (size_t)((p->columns - inside) * width));
+        blank(p, to, fill, before * width);
+        blank(p, to + inside * width, fill, (p->columns - inside) * width);
     }
     if (inside == before) return;
     const int64_t first = chunk * shape->planes, left = p->icb - first;
@@ -51,13 +57,15 @@ static void pack_row(const struct mo_matrix_walk *p, const struct spot *s, int64
                           .lanes = left <= shape->planes ? p->x_lanes : 16,
                           .n = inside - before,
                           .to = to + before * width,
-                          .width = width};
+                          .width = width,
+                          .term = p->term_bytes};
     p->gather(&g);
 }
 
-/* All rows of a line are one. */
-static void pack_line(const struct mo_matrix_walk *p, const struct spot *s, char *to) {
-    for (int64_t chunk = 0; chunk < p->shape.chunks; chunk++, to += p->chunk_bytes) {
+/* All rows of a line are one, and a chunk is a step. */
+static void pack_line(const struct mo_matrix_walk *p, const struct spot *s, int64_t slab, char *to) {
+    const int64_t begin = slab * p->slab_steps, end = begin + p->slab_steps;
+    for (int64_t chunk = begin; chunk < end && chunk < p->shape.chunks; chunk++, to += p->chunk_bytes) {
         const int64_t first = chunk * p->shape.planes, left = p->icb - first;
         struct mo_gather g = {.from = s->x + first * p->x.plane + s->row * p->x.row,
                               .plane = p->x.plane,
@@ -67,16 +75,17 @@ static void pack_line(const struct mo_matrix_walk *p, const struct spot *s, char
                               .gate = s->gate ? (const float *)s->gate + first * 16 : NULL,
                               .n = s->rows,
                               .to = to,
-                              .width = p->shape.width};
+                              .width = p->shape.width,
+                              .term = p->term_bytes};
         p->gather(&g);
-        memset(to + s->rows * p->shape.width, 0, MO_MATRIX_STEP); /* what the last step may read */
+        blank(p, to + s->rows * p->shape.width, 0, MO_MATRIX_STEP); /* what the last step may read */
     }
 }
 
 static void pack_band(const struct mo_matrix_walk *p, const struct spot *s, char *to) {
     const struct mo_matrix_shape *shape = &p->shape;
     if (p->line) {
-        pack_line(p, s, to);
+        pack_line(p, s, 0, to);
         return;
     }
     const int64_t row_bytes = p->columns * shape->width, top = s->row * p->sh - p->pt;
@@ -86,7 +95,7 @@ static void pack_band(const struct mo_matrix_walk *p, const struct spot *s, char
         for (int64_t row = 0; row <= last; row += shape->row_step, at += row_bytes)
             for (int fold = 0; fold < shape->fold; fold++)
                 pack_row(p, s, chunk, top + row + fold, at, fold);
-        memset(at, 0, MO_MATRIX_STEP); /* what the last step of a run may read */
+        blank(p, at, 0, MO_MATRIX_STEP); /* what the last step of a run may read */
     }
 }
 
@@ -159,12 +168,6 @@ static void write_positions(const struct mo_matrix_walk *p, const struct spot *s
         sums += n * 64, left -= n;
         column = 0, row++;
     }
-}
-
-static int64_t tiles_of(const struct mo_matrix_walk *p, int64_t rows) {
-    if (!p->dense) return rows * ((p->ow + 15) / 16);
-    const int64_t positions = p->line ? rows : (rows - 1) * p->columns + p->ow;
-    return (positions + MO_MATRIX_POSITIONS - 1) / MO_MATRIX_POSITIONS;
 }
 
 /* What sums of these blocks start from, with this query's zero point where the layer has none. */
@@ -249,7 +252,7 @@ static void place_tiles(struct set *set, struct mo_matrix_tiles *t, int64_t n) {
     const int64_t first = n * MO_MATRIX_PAIR;
     t->of = set;
     t->n = set->tiles - first < MO_MATRIX_PAIR ? 1 : MO_MATRIX_PAIR;
-    t->sums = set->sums + (n & (set->walk->unwritten - 1)) * MO_MATRIX_SUMS;
+    t->sums = set->sums + (set->walk->slabs > 1 ? n : n & (set->walk->unwritten - 1)) * MO_MATRIX_SUMS;
     for (int i = 0; i < t->n; i++) {
         t->row[i] = set->row, t->column[i] = set->column;
         t->packed[i] = set->packed + set->row * set->down + set->column * set->along;
@@ -260,11 +263,12 @@ static void place_tiles(struct set *set, struct mo_matrix_tiles *t, int64_t n) {
 
 /* One part of the steps of jobs [begin, end).  Sums of one job are written while the unit works at another.
  */
-static void multiply_part(struct set *set, struct mo_matrix_job *job, int64_t begin, int64_t end, bool last) {
+static void multiply_part(struct set *set, struct mo_matrix_job *job, int64_t begin, int64_t end, bool first,
+                          bool last) {
     const struct mo_matrix_walk *p = set->walk;
     for (int64_t n = begin; n < end; n++) {
         struct mo_matrix_tiles *t = tiles_at(set, n);
-        if (job->start) place_tiles(set, t, n);
+        if (first) place_tiles(set, t, n);
         job->a[0] = t->packed[0], job->a[1] = t->packed[1];
         job->sums = t->sums;
         job->of = set->done;
@@ -277,31 +281,35 @@ static void multiply_part(struct set *set, struct mo_matrix_job *job, int64_t be
 }
 
 static void multiply_set(const struct mo_matrix_walk *p, const struct mo_kargs *args, const struct spot *s,
-                         int64_t number, const char *packed, char *sums) {
+                         int64_t number, int64_t slab, const char *packed, char *sums) {
     const int64_t block = number * 2, left = p->ocb - block;
     struct set set = {.walk = p, .spot = s, .block = block, .packed = packed, .sums = sums};
-    set.ring = (struct mo_matrix_tiles *)(sums + p->unwritten * MO_MATRIX_SUMS);
+    set.ring = (struct mo_matrix_tiles *)((char *)packed + p->ring_at);
     set.blocks = left < 2 ? 1 : 2;
-    set.tiles = tiles_of(p, s->rows);
+    set.tiles = mo_matrix_walk_tiles(p, s->rows);
     set.along = p->shape.width * (p->sw / p->shape.column_step);
     set.down = p->line ? set.along : p->columns * p->shape.width * (p->sh / p->shape.row_step);
     int32_t own[32];
     const void *start = start_of(p, args, s->group * p->ocb + block, set.blocks, own);
-    const int64_t steps = p->shape.steps, jobs = (set.tiles + 1) / 2, tile = set.blocks * MO_MATRIX_TILE;
+    const int64_t before = slab * p->slab_steps, left_steps = p->shape.steps - before;
+    const int64_t steps = left_steps < p->slab_steps ? left_steps : p->slab_steps;
+    const int64_t jobs = (set.tiles + 1) / 2;
+    const int64_t tile = p->shape.terms * set.blocks * MO_MATRIX_TILE;
     const int64_t next_blocks = left - 2 < 2 ? left - 2 : 2;
     const char *b = (const char *)args->weights + mo_matrix_block_at(&p->shape, p->ocb, s->group, block);
-    struct mo_matrix_job job = {.a_row = set.along, .aside = write_next, .next = b + steps * tile};
-    job.next_bytes = next_blocks > 0 ? next_blocks * MO_MATRIX_TILE / jobs : 0;
+    struct mo_matrix_job job = {
+        .a_row = set.along, .a_term = p->term_bytes, .aside = write_next, .next = b + p->shape.steps * tile};
+    job.next_bytes = next_blocks > 0 ? next_blocks * p->shape.terms * MO_MATRIX_TILE / jobs : 0;
     job.brief = steps <= FEW_STEPS;
     job.zero = p->small && !p->small->sums && p->small->zero == 0;
     for (int64_t n = 0, end; n < jobs; n = end) {
         end = p->parts > 1 && n + p->together < jobs ? n + p->together : jobs;
         for (int64_t part = 0; part < p->parts; part++) {
-            const int64_t first = steps * part / p->parts;
-            job.steps = p->steps + first, job.n_steps = steps * (part + 1) / p->parts - first;
+            const int64_t first = before + steps * part / p->parts;
+            job.steps = p->steps + first, job.n_steps = before + steps * (part + 1) / p->parts - first;
             job.b = b + first * tile;
-            job.start = part ? NULL : start;
-            multiply_part(&set, &job, n, end, part + 1 == p->parts);
+            job.start = first ? NULL : start;
+            multiply_part(&set, &job, n, end, part == 0, part + 1 == p->parts && slab + 1 == p->slabs);
         }
     }
     write_done(&set);
@@ -326,17 +334,37 @@ static struct spot spot_of(const struct mo_matrix_walk *p, const struct mo_kargs
     return s;
 }
 
+/* Units of one band together, as many as sums have room for; gives the first that is not among them. */
+static int64_t run_slabs(const struct mo_matrix_walk *p, const struct mo_kargs *args, int64_t unit,
+                         int64_t end, char *packed, char *sums) {
+    struct spot s = spot_of(p, args, unit);
+    const int64_t band = unit / p->set_parts, jobs = (mo_matrix_walk_tiles(p, s.rows) + 1) / 2;
+    for (unit++; unit < end && unit / p->set_parts == band; unit++) {
+        const int64_t end_set = spot_of(p, args, unit).end_set;
+        if (end_set - s.set > p->slab_sets) break;
+        s.end_set = end_set;
+    }
+    for (int64_t slab = 0; slab < p->slabs; slab++) {
+        pack_line(p, &s, slab, packed);
+        for (int64_t set = s.set; set < s.end_set; set++)
+            multiply_set(p, args, &s, set, slab, packed, sums + (set - s.set) * jobs * MO_MATRIX_SUMS);
+    }
+    return unit;
+}
+
 void mo_matrix_walk_run(const struct mo_kargs *args, int64_t begin, int64_t end, void *scratch) {
     const struct mo_matrix_walk *p = args->params;
     char *packed = scratch, *sums = packed + p->sums_at;
     int64_t is_packed = -1;
     p->unit->begin();
-    for (int64_t unit = begin; unit < end; unit++) {
+    for (int64_t unit = begin; p->slabs > 1 && unit < end;)
+        unit = run_slabs(p, args, unit, end, packed, sums);
+    for (int64_t unit = begin; p->slabs == 1 && unit < end; unit++) {
         const struct spot s = spot_of(p, args, unit);
         if (unit / p->set_parts != is_packed) pack_band(p, &s, packed);
         is_packed = unit / p->set_parts;
         for (int64_t set = s.set; set < s.end_set; set++)
-            multiply_set(p, args, &s, set, packed, sums);
+            multiply_set(p, args, &s, set, 0, packed, sums);
     }
     p->unit->end();
 }

@@ -42,10 +42,14 @@ struct mo_matrix_walk {
     int64_t band_rows, bands; /* output rows of a band */
     int64_t set_parts, sets;  /* pairs of blocks of a group, and parts that they are cut into */
     int64_t packed_rows;      /* of a whole band */
-    int64_t chunk_bytes, sums_at;
+    int64_t chunk_bytes, term_bytes, sums_at; /* of a packed copy, and of all those of a term */
     /* steps of a sum are done in parts, each for `together` jobs before the next, so that its weights are
      * read from the first cache; jobs whose sums are not written yet, at most: a power of 2 */
     int64_t parts, together, unwritten;
+    /* Lines of many channels are packed and multiplied slab by slab, so many steps each: sums of all jobs are
+     * kept, of `slab_sets` pairs of blocks at most.  Else one slab is all. */
+    int64_t slabs, slab_steps, slab_sets;
+    int64_t ring_at; /* places of jobs, behind their sums: bytes */
     const int32_t *steps;
     const struct mo_conv_small *small; /* of bytes */
     struct mo_fuse fuse;               /* of floats */
@@ -57,6 +61,14 @@ struct mo_matrix_walk {
 
 mo_kernel mo_matrix_walk_run;
 
+/* Tiles of positions of so many rows; and of a whole image. */
+int64_t mo_matrix_walk_tiles(const struct mo_matrix_walk *walk, int64_t rows);
+int64_t mo_matrix_image_tiles(const struct mo_conv *conv, const struct mo_matrix_shape *shape);
+
+/* How many times as fast a layer of float32 is on the unit, by three terms a number, as the built-in kernels
+ * of vectors are: estimated (matrix_terms.c). */
+double mo_matrix_terms_gain(const struct mo_conv *conv, const struct mo_matrix_shape *shape);
+
 /* A layer that can be planned: no absurd sizes. */
 bool mo_matrix_walk_fits(const struct mo_conv *conv, const struct mo_matrix_shape *shape);
 
@@ -67,11 +79,9 @@ int mo_matrix_walk_plan(const struct mo_binder *binder, const struct mo_node *no
                         const struct mo_conv *conv, const struct mo_product *product,
                         const struct mo_matrix_shape *shape, const struct mo_matrix_unit *unit,
                         const struct mo_conv_small *small, struct mo_step *step, moire_error *err);
-/* The same of float convolutions and products with constant weights, as bfloat16
+/* Whether a float convolution or product with constant weights is for such a unit
  * (variants/matrix/matrix_floats.c). */
 bool mo_matrix_takes(const struct mo_graph *graph, const struct mo_node *node);
-int mo_matrix_bind_floats(const struct mo_binder *binder, const struct mo_node *node,
-                          const struct mo_matrix_unit *unit, struct mo_step *step, moire_error *err);
 
 /* Binds a QConv or QMatMul to such a unit (variants/generic/qconv.c).  MOIRE_EUNSUPPORTED: not this layer, or
  * there is no unit. */

@@ -12,9 +12,14 @@ enum {
     MIN_UNITS = 32,
     MIN_POSITIONS = 64, /* of a band, where there are more to make */
     MAX_BAND_BYTES = 64 << 20,
-    /* of pairs of tiles of weights, 2 KiB each */
+    SLAB_ROWS = 256,
+    SLAB_BYTES = 1 << 20,
+    SLAB_SUM_BYTES = 1 << 20,
+    /* of pairs of tiles of weights, 2 KiB each, and of triples of them */
     WHOLE_STEPS = 20,
     PART_STEPS = 10,
+    WHOLE_TERM_STEPS = 50,
+    PART_TERM_STEPS = 25,
     TOGETHER = 7
 };
 
@@ -78,6 +83,18 @@ static void set_columns(const struct mo_conv *c, struct mo_matrix_walk *p) {
     p->dense = run < rows;
 }
 
+int64_t mo_matrix_walk_tiles(const struct mo_matrix_walk *p, int64_t rows) {
+    if (!p->dense) return rows * ((p->ow + 15) / 16);
+    const int64_t positions = p->line ? rows : (rows - 1) * p->columns + p->ow;
+    return (positions + MO_MATRIX_POSITIONS - 1) / MO_MATRIX_POSITIONS;
+}
+
+int64_t mo_matrix_image_tiles(const struct mo_conv *c, const struct mo_matrix_shape *shape) {
+    struct mo_matrix_walk p = {.shape = *shape, .ow = c->ow, .line = is_line(c, shape)};
+    set_columns(c, &p);
+    return mo_matrix_walk_tiles(&p, p.line ? c->oh * c->ow : c->oh);
+}
+
 static int64_t packed_rows(const struct mo_matrix_walk *p, int64_t rows) {
     if (p->line) return rows;
     const struct mo_matrix_shape *s = &p->shape;
@@ -85,27 +102,51 @@ static int64_t packed_rows(const struct mo_matrix_walk *p, int64_t rows) {
 }
 
 static int64_t packed_bytes(const struct mo_matrix_walk *p, int64_t rows) {
-    return packed_rows(p, rows) * p->columns * p->shape.width * p->shape.chunks;
+    return packed_rows(p, rows) * p->columns * p->shape.width * p->shape.chunks * p->shape.terms;
+}
+
+static void set_bands(struct mo_matrix_walk *p, int64_t bands) {
+    p->band_rows = (p->oh + bands - 1) / bands;
+    if (p->line && p->band_rows % 32) p->band_rows += 32 - p->band_rows % 32;
+    if (p->band_rows > p->oh) p->band_rows = p->oh;
+    p->bands = (p->oh + p->band_rows - 1) / p->band_rows;
+}
+
+/* A band of all channels would leave its weights no room in a private cache, or be of few rows, so that these
+ * are read often: terms are three times the bytes. */
+static bool cuts_slabs(const struct mo_matrix_walk *p, int64_t weights) {
+    return p->line && p->shape.terms > 1 && weights > NEAR_WEIGHTS;
+}
+
+static void choose_slabs(struct mo_matrix_walk *p, bool cuts) {
+    const int64_t chunk = p->band_rows * p->shape.width * p->shape.terms;
+    const int64_t jobs = (p->band_rows + 2 * MO_MATRIX_POSITIONS - 1) / (2 * MO_MATRIX_POSITIONS);
+    p->slabs = cuts ? (p->shape.chunks * chunk + SLAB_BYTES - 1) / SLAB_BYTES : 1;
+    p->slab_steps = p->slabs > 1 ? (p->shape.chunks + p->slabs - 1) / p->slabs : p->shape.steps;
+    p->slabs = (p->shape.steps + p->slab_steps - 1) / p->slab_steps;
+    if (p->slabs == 1) return;
+    p->slab_sets = SLAB_SUM_BYTES / (jobs * MO_MATRIX_SUMS);
+    if (p->slab_sets > p->sets) p->slab_sets = p->sets;
+    const int64_t parts = (p->sets + p->slab_sets - 1) / p->slab_sets;
+    if (p->set_parts < parts) p->set_parts = parts;
 }
 
 /* Bands are as large as a private cache allows.  Where the weights are small, there are enough of them for
  * many cores; else output channels are divided, so that no core reads all the weights. */
 static void choose_units(struct mo_matrix_walk *p) {
-    const int64_t weights = p->ocb * p->shape.steps * MO_MATRIX_TILE;
+    const int64_t weights = p->ocb * p->shape.steps * p->shape.terms * MO_MATRIX_TILE;
     const int64_t positions = p->oh * p->ow, images = p->n * p->groups;
+    p->sets = (p->ocb + 1) / 2;
     const int64_t room = weights <= NEAR_WEIGHTS ? BAND_BYTES : LARGE_BAND_BYTES;
     int64_t bands = (packed_bytes(p, p->oh) + room - 1) / room;
     int64_t most = positions / MIN_POSITIONS < p->oh ? positions / MIN_POSITIONS : p->oh;
     if (weights <= NEAR_WEIGHTS && bands * images < MIN_UNITS) bands = (MIN_UNITS + images - 1) / images;
     if (bands > most) bands = most;
-    if (bands < 1) bands = 1;
-    p->band_rows = (p->oh + bands - 1) / bands;
-    if (p->line && p->band_rows % 32) p->band_rows += 32 - p->band_rows % 32;
-    if (p->band_rows > p->oh) p->band_rows = p->oh;
-    p->bands = (p->oh + p->band_rows - 1) / p->band_rows;
-    p->sets = (p->ocb + 1) / 2;
+    if (cuts_slabs(p, weights)) bands = (p->oh + SLAB_ROWS - 1) / SLAB_ROWS;
+    set_bands(p, bands < 1 ? 1 : bands);
     p->set_parts = (MIN_UNITS + p->bands * images - 1) / (p->bands * images);
     if (p->set_parts > p->sets) p->set_parts = p->sets;
+    choose_slabs(p, cuts_slabs(p, weights));
     p->packed_rows = packed_rows(p, p->band_rows);
 }
 
@@ -113,20 +154,25 @@ static void choose_units(struct mo_matrix_walk *p) {
 static bool fill_steps(struct mo_region *region, const struct mo_conv *c, struct mo_matrix_walk *p) {
     const struct mo_matrix_shape *s = &p->shape;
     int32_t *steps = mo_region_array(region, (size_t)s->steps, sizeof *steps);
+    const int64_t in_slab = p->slabs > 1 ? p->slab_steps : s->chunks;
     int64_t i = 0, row = p->columns * s->width;
     for (int64_t chunk = 0; steps && chunk < s->chunks; chunk++)
         for (int64_t k = 0; k < s->filter_rows; k++)
             for (int64_t run = 0; run < s->runs; run++)
                 for (int64_t step = 0; step < s->run_steps; step++)
-                    steps[i++] = (int32_t)(chunk * p->chunk_bytes + k * s->fold * c->dh / s->row_step * row +
-                                           run * c->dw * s->width + step * MO_MATRIX_STEP);
+                    steps[i++] =
+                        (int32_t)(chunk % in_slab * p->chunk_bytes + k * s->fold * c->dh / s->row_step * row +
+                                  run * c->dw * s->width + step * MO_MATRIX_STEP);
     p->steps = steps;
     return steps;
 }
 
-/* Where weights of all steps are too many for the first cache. */
+/* Where weights of all steps are too many for the first cache; of terms, for a part of the second: sums of
+ * few steps would wait for their loads and stores. */
 static void choose_parts(struct mo_matrix_walk *p) {
-    p->parts = p->shape.steps > WHOLE_STEPS ? (p->shape.steps + PART_STEPS - 1) / PART_STEPS : 1;
+    const bool terms = p->shape.terms > 1;
+    const int64_t whole = terms ? WHOLE_TERM_STEPS : WHOLE_STEPS, part = terms ? PART_TERM_STEPS : PART_STEPS;
+    p->parts = p->slab_steps > whole ? (p->slab_steps + part - 1) / part : 1;
     p->together = p->parts > 1 ? TOGETHER : 1;
     p->unwritten = p->together + 1;
 }
@@ -141,10 +187,9 @@ static void describe(const struct mo_conv *c, const struct mo_matrix_walk *p, st
     step->joint = p->set_parts > 1;
     step->flops = 2 * c->n * c->o * c->oh * c->ow * taps * cg;
     step->bytes = c->n * (in * c->c * c->h * c->w + out * c->o * c->oh * c->ow * (c->residual ? 2 : 1)) +
-                  p->shape.element * c->o * cg * taps;
-    /* sums, of which small_pixels() reads on for three pixels: into the tiles of the jobs behind them */
-    step->scratch_bytes =
-        p->sums_at + p->unwritten * (MO_MATRIX_SUMS + (int64_t)sizeof(struct mo_matrix_tiles)) + 3 * 64;
+                  p->shape.element * p->shape.terms * c->o * cg * taps;
+    /* of sums small_pixels() reads on for three pixels: into the tiles of the jobs behind them */
+    step->scratch_bytes = p->ring_at + p->unwritten * (int64_t)sizeof(struct mo_matrix_tiles) + 3 * 64;
 }
 
 /* Lines are cut anywhere.  Else a band has a row at least: other kernels copy less where that would be
@@ -153,7 +198,7 @@ bool mo_matrix_walk_fits(const struct mo_conv *c, const struct mo_matrix_shape *
     if (is_line(c, s)) return true;
     const double rows = (double)s->filter_rows * (double)(s->fold * c->dh);
     const double columns = (double)((c->ow - 1) * c->sw + c->kw * c->dw);
-    return !c->gate && rows * columns * (double)(s->width * s->chunks) < MAX_BAND_BYTES;
+    return !c->gate && rows * columns * (double)(s->width * s->chunks * s->terms) < MAX_BAND_BYTES;
 }
 
 int mo_matrix_walk_plan(const struct mo_binder *binder, const struct mo_node *node, const struct mo_conv *c,
@@ -193,7 +238,10 @@ int mo_matrix_walk_plan(const struct mo_binder *binder, const struct mo_node *no
     p->chunk_bytes = (p->chunk_bytes + 63) / 64 * 64;
     const int64_t beyond =
         MO_MATRIX_POSITIONS * shape->width * (c->sw / shape->column_step) + c->kw * c->dw * shape->width;
-    p->sums_at = (shape->chunks * p->chunk_bytes + beyond + MO_MATRIX_STEP + 63) / 64 * 64;
+    p->term_bytes = (p->slabs > 1 ? p->slab_steps : shape->chunks) * p->chunk_bytes;
+    p->sums_at = (shape->terms * p->term_bytes + beyond + MO_MATRIX_STEP + 63) / 64 * 64;
+    const int64_t jobs = (p->band_rows + 2 * MO_MATRIX_POSITIONS - 1) / (2 * MO_MATRIX_POSITIONS);
+    p->ring_at = p->sums_at + (p->slabs > 1 ? p->slab_sets * jobs : p->unwritten) * MO_MATRIX_SUMS;
     if (p->sums_at > INT32_MAX) return MOIRE_EUNSUPPORTED;
     if (!fill_steps(binder->region, c, p))
         return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
- * test_halves.c - layers of bfloat16: on whole numbers, of which nothing is rounded, a matrix unit and its
- * model give the bits of the reference in float32; on others, errors are those of the rounding. */
+ * test_halves.c - layers of bfloat16, rounded or as terms of float32: on whole numbers, of which nothing is
+ * rounded, a matrix unit and its model give the bits of the reference in float32; on others, errors are those
+ * of the rounding. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -45,7 +46,11 @@ static const struct layer {
     {"product, one row", "1,320", "320,64", NULL, NULL, NULL, 1, NULL, BEFORE},
     {"product, odd sizes", "2,19,35", "35,10", NULL, NULL, NULL, 1, NULL, BEFORE},
     {"product, many rows", "70,16", "16,80", NULL, NULL, NULL, 1, "LeakyRelu", AFTER},
+    {"product, slabs", "97,2120", "2120,49", NULL, NULL, NULL, 1, "Relu", AFTER},
 };
+/* Of more columns than slabs keep sums for: too much for the model. */
+static const struct layer wide = {
+    "product, wide slabs", "250,704", "704,1060", NULL, NULL, NULL, 1, NULL, NONE};
 
 /* A constant of whole numbers from -4 to 4. */
 static void whole(struct ob *b, const char *name, const char *shape) {
@@ -111,17 +116,37 @@ static void fill(const moire_tensor *in, bool any) {
     }
 }
 
-/* units < 0: the reference, in float32. */
-static void run(struct ob *b, int units, const moire_tensor *in, moire_tensor *out) {
-    const struct mo_frontend_options front = {
-        .precision = units < 0 ? MOIRE_PRECISION_FP32 : MOIRE_PRECISION_BF16, .any_unit = true};
-    const struct mo_plan_options options = {.isa = units < 0 ? MO_ISA_BASE : mo_isa_detect(),
-                                            .units = units < 0 ? MO_UNITS_NONE : (enum mo_units)units,
-                                            .reference_only = units < 0};
+/* Numbers rounded to bfloat16, or as three terms, on every unit that there is; a machine without one computes
+ * in float32, by its vectors. */
+static const struct way {
+    enum moire_precision precision;
+    enum mo_units units;
+} ways[] = {
+    {MOIRE_PRECISION_BF16, MO_UNITS_OWN},     {MOIRE_PRECISION_BF16, MO_UNITS_MODEL},
+    {MOIRE_PRECISION_BF16, MO_UNITS_VECTORS}, {MOIRE_PRECISION_BF16, MO_UNITS_NONE},
+    {MOIRE_PRECISION_AUTO, MO_UNITS_OWN},     {MOIRE_PRECISION_AUTO, MO_UNITS_MODEL},
+};
+enum { N_WAYS = sizeof ways / sizeof *ways };
+
+static const char *say(const struct way *way) {
+    static char text[60];
+    snprintf(text, sizeof text, "%s, units %d", mo_precision_name(way->precision), (int)way->units);
+    return text;
+}
+
+/* NULL: the reference, in float32. */
+static void run(struct ob *b, const struct way *way, const moire_tensor *in, moire_tensor *out) {
+    const struct mo_frontend_options front = {.precision = way ? way->precision : MOIRE_PRECISION_FP32,
+                                              .any_unit = true};
+    const struct mo_plan_options options = {.isa = way ? mo_isa_detect() : MO_ISA_BASE,
+                                            .units = way ? way->units : MO_UNITS_NONE,
+                                            .reference_only = !way};
     struct mo_graph *g = ways_graph_of(b, &front);
     moire_error err = {0};
-    if (units >= 0) assert_string_equal(mo_precision_used(g), "bf16");
-    if (run_graph_in_used_memory(g, &options, in, 1, out, &err)) fail_msg("units %d: %s", units, err.message);
+    if (way && way->precision == MOIRE_PRECISION_BF16) assert_string_equal(mo_precision_used(g), "bf16");
+    if (way && way->precision == MOIRE_PRECISION_AUTO) assert_int_equal(g->terms, MO_TERMS_ALWAYS);
+    if (run_graph_in_used_memory(g, &options, in, 1, out, &err))
+        fail_msg("%s: %s", way ? say(way) : "reference", err.message);
 }
 
 static moire_tensor input_of(struct ob *b) {
@@ -134,28 +159,28 @@ static moire_tensor input_of(struct ob *b) {
     return in;
 }
 
-/* Every unit that there is; a machine without one computes in float32, by its vectors. */
-static const enum mo_units all_units[] = {MO_UNITS_OWN, MO_UNITS_MODEL, MO_UNITS_VECTORS, MO_UNITS_NONE};
-enum { N_UNITS = sizeof all_units / sizeof *all_units };
-
-/* A residual is rounded in memory.  Vectors may go by Winograd's algorithm, which rounds. */
-static int compare(const struct layer *l) {
+/* A residual may be rounded in memory.  Vectors may go by Winograd's algorithm, which rounds. */
+static int compare(const struct layer *l, bool model) {
     struct ob *b = build(l);
     moire_tensor in = input_of(b), want = {0}, got = {0};
     int wrong = 0;
     fill(&in, false);
-    run(b, -1, &in, &want);
-    for (int u = 0; u < N_UNITS; u++) {
-        const double room = l->residual != NONE ? 40 : 0;
-        if (all_units[u] == MO_UNITS_NONE) continue;
-        run(b, (int)all_units[u], &in, &got);
+    run(b, NULL, &in, &want);
+    for (int k = 0; k < N_WAYS; k++) {
+        const struct way *way = &ways[k];
+        const double room = way->precision == MOIRE_PRECISION_BF16 && l->residual != NONE ? 40 : 0;
+        if (way->units == MO_UNITS_NONE || (way->units == MO_UNITS_MODEL && !model)) continue;
+        if (way->precision == MOIRE_PRECISION_AUTO && way->units == MO_UNITS_OWN &&
+            !mo_matrix_of(mo_isa_detect(), MO_MATRIX_FLOATS))
+            continue;
+        run(b, way, &in, &got);
         assert_int_equal(got.bytes, want.bytes);
         int here = 0;
         for (size_t i = 0; i < want.bytes / 4; i++) {
             const float g = ((const float *)got.data)[i], w = ((const float *)want.data)[i];
             here += !(fabs((double)g - (double)w) <= room);
         }
-        if (here) print_error("%s, units %d: %d differences\n", l->name, (int)all_units[u], here);
+        if (here) print_error("%s, %s: %d differences\n", l->name, say(way), here);
         wrong += here;
         mo_way_free(&b->env, &got, 1);
     }
@@ -168,7 +193,8 @@ static void whole_numbers_are_exact(void **state) {
     (void)state;
     int wrong = 0;
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-        wrong += compare(&layers[i]);
+        wrong += compare(&layers[i], true);
+    wrong += compare(&wide, false);
     assert_int_equal(wrong, 0);
 }
 
@@ -270,16 +296,17 @@ static void loses_little(struct ob *b, const char *operator, int tensors) {
     assert_true(there);
     assert_true(halves >= tensors);
     mo_graph_destroy(g);
-    run(b, -1, &in, &want);
-    for (int u = 0; u < N_UNITS; u++) {
-        run(b, (int)all_units[u], &in, &got);
+    run(b, NULL, &in, &want);
+    for (int k = 0; k < N_WAYS; k++) {
+        const double room = ways[k].precision == MOIRE_PRECISION_BF16 ? 0.02 : 2e-6;
+        run(b, &ways[k], &in, &got);
         double most = 0, error = 0;
         for (size_t i = 0; i < want.bytes / 4; i++) {
             const double v = (double)((const float *)want.data)[i];
             error = fmax(error, fabs((double)((const float *)got.data)[i] - v));
             most = fmax(most, fabs(v));
         }
-        if (!(error <= 0.02 * most)) fail_msg("units %d: error %g of %g", (int)all_units[u], error, most);
+        if (!(error <= room * most)) fail_msg("%s: error %g of %g", say(&ways[k]), error, most);
         mo_way_free(&b->env, &got, 1);
     }
     mo_way_free(&b->env, &want, 1);

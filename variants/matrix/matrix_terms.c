@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ * matrix_terms.c - whether a layer of float32 is faster on a matrix unit, where each number is the sum of
+ * three of bfloat16, than by vectors.
+ *
+ * Both are estimated in cycles of a core that has such a unit: AVX-512 with two multipliers and AMX with 16
+ * cycles a product of tiles (Intel since Sapphire Rapids).  Parts of the estimate were fitted to times of 400
+ * layers of 20 networks; most are met within 20 %. */
+#include "variants/matrix/matrix_walk.h"
+
+/* Cycles: of a product of tiles, 80 % of the unit's pace; of a float of the input, read and made three; and
+ * of one of the output.  Bytes of weights in a cycle, from the last cache. */
+static const double product = 16 / 0.8, gathered = 1.1, written = 0.3, weight_bytes = 6;
+enum { PRODUCTS = 6 }; /* of terms for one of numbers */
+
+/* Of vectors: operations in a cycle; bytes of weights; transforms of Winograd's, of a float. */
+static const double operations = 54, vector_weight_bytes = 12, transform = 1.4;
+
+static double unit_cycles(const struct mo_conv *c, const struct mo_matrix_shape *s) {
+    const double images = (double)(c->n * c->groups), outputs = (double)(c->ocb * 16 * c->oh * c->ow);
+    const double tiles = (double)mo_matrix_image_tiles(c, s), inputs = (double)(c->icb * 16 * c->h * c->w);
+    const double products = tiles * (double)(c->ocb * s->steps * PRODUCTS);
+    return images * (products * product + inputs * gathered + outputs * (c->residual ? 2 : 1) * written) +
+           (double)mo_matrix_weight_bytes(s, c) / weight_bytes;
+}
+
+/* F(4x4,3x3): 36 products of channels for a tile of 16 outputs, and 36 weights for 9. */
+static double winograd_cycles(const struct mo_conv *c) {
+    const double tiles = (double)(c->n * ((c->oh + 3) / 4) * ((c->ow + 3) / 4)),
+                 weights = (double)(c->c * c->o);
+    return tiles * 36 * 2 * weights / operations + tiles * 16 * (double)(c->c + c->o) * transform +
+           36 * 4 * weights / vector_weight_bytes * 1.4;
+}
+
+static double direct_cycles(const struct mo_conv *c) {
+    const double weights = (double)(c->cg / c->merge * c->o * c->kh * c->kw);
+    return (double)(c->n * c->oh * c->ow) * 2 * weights / operations + 4 * weights / vector_weight_bytes;
+}
+
+double mo_matrix_terms_gain(const struct mo_conv *c, const struct mo_matrix_shape *s) {
+    double vectors = direct_cycles(c);
+    const bool three = c->kh == 3 && c->kw == 3 && c->sh == 1 && c->sw == 1 && c->dh == 1 && c->dw == 1;
+    if (three && !c->rows && winograd_cycles(c) < vectors) vectors = winograd_cycles(c);
+    return vectors / unit_cycles(c, s);
+}
