@@ -193,7 +193,7 @@ int mo_bind_generic(const struct mo_binder *binder, const struct mo_node *node, 
                     moire_error *err);
 
 /* Bumped whenever emitted code changes; part of the store's key. */
-#define MO_GENERATOR_VERSION 28
+#define MO_GENERATOR_VERSION 29
 
 /* What an emitted shared object exports as `const struct mo_variant mo_variant`. */
 struct mo_variant {

@@ -76,7 +76,7 @@ def main():
                     found.setdefault(name, []).append(compare(a, rounded[name]))
         for name, rows in found.items():
             print(f"| {model} | {name[:-4]} | " + (f"{layers} | " if layers else "") +
-                  f"{max(r[0] for r in rows):.4f} | {min(r[1] for r in rows):.6f} | "
+                  f"{max(r[0] for r in rows):.2g} | {min(r[1] for r in rows):.6f} | "
                   f"{sum(bool(r[2]) for r in rows)} of {len(rows)} |", flush=True)
 
 

@@ -77,5 +77,6 @@ bool mo_problem_for_dot(const struct mo_graph *graph, const struct mo_node *node
                         enum mo_dot dot, struct mo_problem *out);
 /* A matrix unit multiplies the layer's 8-bit numbers: built-in kernels on it are several times as fast as
  * what families emit. */
-bool mo_problem_on_unit(const struct mo_problem *problem, enum mo_units units);
+bool mo_problem_on_unit(const struct mo_graph *graph, const struct mo_node *node,
+                        const struct mo_problem *problem, enum mo_units units);
 #endif

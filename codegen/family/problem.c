@@ -4,7 +4,7 @@
 #include "codegen/family/family.h"
 #include "variants/conv_geometry.h"
 #include "variants/matmul_rows.h"
-#include "variants/matrix/matrix.h"
+#include "variants/matrix/matrix_walk.h"
 
 static void set_geometry(const struct mo_conv *c, struct mo_problem *p) {
     p->n = c->n, p->c = c->c, p->h = c->h, p->w = c->w, p->o = c->o, p->oh = c->oh, p->ow = c->ow;
@@ -76,7 +76,9 @@ bool mo_problem_for_dot(const struct mo_graph *graph, const struct mo_node *node
     return false;
 }
 
-bool mo_problem_on_unit(const struct mo_problem *p, enum mo_units units) {
-    const struct mo_matrix_unit *unit = p->dot ? mo_matrix_choose(units, p->isa, MO_MATRIX_BYTES) : NULL;
-    return unit && !unit->vectors;
+bool mo_problem_on_unit(const struct mo_graph *graph, const struct mo_node *node, const struct mo_problem *p,
+                        enum mo_units units) {
+    const enum mo_matrix_type type = p->dot ? MO_MATRIX_BYTES : MO_MATRIX_FLOATS;
+    const struct mo_matrix_unit *unit = mo_matrix_choose(units, p->isa, type);
+    return unit && !unit->vectors && unit->run[type] && (p->dot || mo_matrix_stays(graph, node));
 }

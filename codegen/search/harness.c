@@ -38,6 +38,7 @@ static int clone(const struct mo_env *env, const struct mo_graph *from, const st
                    : NULL;
     if (!*copy) return MOIRE_ENOMEM;
     (*graph)->exact = from->exact;
+    (*graph)->terms = from->terms;
     struct mo_node *n = *copy;
     n->op = node->op;
     n->opset = node->opset;
@@ -268,7 +269,7 @@ static bool copy_weights(struct mo_harness *h) {
                      &h->packed[h->step.packing]);
 }
 
-/* Vectors behind a matrix unit's interface; layers on a true one are not searched. */
+/* Vectors behind a matrix unit's interface; layers of bytes on a true one are not searched. */
 static const struct mo_matrix_unit *vectors_for(const struct mo_problem *p) {
     const struct mo_matrix_unit *unit = p->dot ? mo_matrix_of(p->isa, MO_MATRIX_BYTES) : NULL;
     return unit && unit->vectors ? unit : NULL;
@@ -286,7 +287,11 @@ int mo_harness_create(const struct mo_env *env, const struct mo_layer *layer, st
         struct mo_binder binder = {.env = env,
                                    .region = h->region,
                                    .isa = layer->problem.isa,
-                                   .unit = {[MO_MATRIX_BYTES] = vectors_for(&layer->problem)},
+                                   .unit = {[MO_MATRIX_BYTES] = vectors_for(&layer->problem),
+                                            [MO_MATRIX_FLOATS] = layer->problem.dot
+                                                                     ? NULL
+                                                                     : mo_matrix_of(layer->problem.isa,
+                                                                                    MO_MATRIX_FLOATS)},
                                    .graph = h->graph};
         h->step = (struct mo_step){.node = h->node, .units = 1};
         rc = mo_bind_generic(&binder, h->node, &h->step, err);

@@ -82,7 +82,7 @@ static int add_layer(struct mo_search *s, const struct mo_graph *graph, const st
     }
     if (!s->options.problem(graph, node, s->options.isa, &problem) || !any_family(s, &problem))
         return MOIRE_OK;
-    if (mo_problem_on_unit(&problem, s->options.units)) {
+    if (mo_problem_on_unit(graph, node, &problem, s->options.units)) {
         s->on_unit++;
         return MOIRE_OK;
     }

@@ -18,8 +18,8 @@
 #include "variants/matrix/matrix_walk.h"
 #include "variants/packed.h"
 
-/* Of terms, against built-in kernels of vectors, and against those that are compiled for the layer. */
-static const double LEAST_GAIN = 1.1, LEAST_GAIN_COMPILED = 1.35;
+/* Of terms, against built-in kernels of vectors: to be used, and to make compiled ones hopeless. */
+static const double LEAST_GAIN = 1.1, SURE_GAIN = 1.6;
 
 static bool is_product(const struct mo_node *node) {
     return mo_node_is(node, "MatMul") || mo_node_is_ours(node, "MatMul") ||
@@ -94,7 +94,11 @@ static unsigned layouts(const struct mo_graph *g, const struct mo_node *node) {
 }
 
 bool mo_matrix_takes(const struct mo_graph *g, const struct mo_node *node) {
-    return layouts_of(g, node, LEAST_GAIN_COMPILED) != 0;
+    return g->halves && layouts(g, node) != 0;
+}
+
+bool mo_matrix_stays(const struct mo_graph *g, const struct mo_node *node) {
+    return !g->halves && layouts_of(g, node, SURE_GAIN) != 0;
 }
 
 /* In blocks of float32 or bfloat16, where the output of a layer is such. */

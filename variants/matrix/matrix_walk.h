@@ -79,9 +79,11 @@ int mo_matrix_walk_plan(const struct mo_binder *binder, const struct mo_node *no
                         const struct mo_conv *conv, const struct mo_product *product,
                         const struct mo_matrix_shape *shape, const struct mo_matrix_unit *unit,
                         const struct mo_conv_small *small, struct mo_step *step, moire_error *err);
-/* Whether a float convolution or product with constant weights is for such a unit
+/* Whether a float convolution or product with constant weights is for such a unit, rounded to bfloat16
  * (variants/matrix/matrix_floats.c). */
 bool mo_matrix_takes(const struct mo_graph *graph, const struct mo_node *node);
+/* Whether a layer of float32, by terms, is so much faster there that no kernel of vectors need be tried. */
+bool mo_matrix_stays(const struct mo_graph *graph, const struct mo_node *node);
 
 /* Binds a QConv or QMatMul to such a unit (variants/generic/qconv.c).  MOIRE_EUNSUPPORTED: not this layer, or
  * there is no unit. */

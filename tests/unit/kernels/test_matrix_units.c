@@ -32,8 +32,8 @@ static void fill(char *to, size_t n, enum mo_matrix_type type, uint64_t *seed) {
     }
     const int range = type == MO_MATRIX_FLOATS ? 16 : 1;
     for (size_t i = 0; type != MO_MATRIX_BYTES && i + 1 < n; i += 2) {
-        const int whole = (int8_t)(mo_splitmix(seed) >> 56);
-        const uint16_t half = mo_bfloat16((float)(whole / range));
+        const int whole = (int)(mo_splitmix(seed) % 255) - 127, part = whole / range;
+        const uint16_t half = mo_bfloat16((float)part);
         memcpy(to + i, &half, 2);
     }
 }

@@ -43,8 +43,7 @@ static const char *write_model(struct ob *b, const char *name, char path[PATH]) 
     return path;
 }
 
-/* Rows of 64 numbers, as many as there are words: three products of one tensor that attention joins, one
- * behind a Gemm, and a table of numbers that is added. */
+/* Rows of 64 numbers, one a word: three products of one tensor, one behind a Gemm, an added table. */
 static const char *text_model(char path[PATH], uint64_t seed) {
     struct ob *b = ob_create(17);
     b->seed = seed;
@@ -151,17 +150,19 @@ static moire_shape shape_of(int rank, const int64_t *d) {
     return s;
 }
 
+/* By vectors: a matrix unit is for layers of much work, so that kernels would differ with the shape. */
+static enum moire_precision precision = MOIRE_PRECISION_FP32;
+
 static moire_tenant *load(moire_runtime *rt, const char *path, const moire_shape *shape, int at_once) {
     moire_tenant_config c;
     moire_tenant_config_init(&c);
+    c.precision = precision;
     c.shapes = shape;
     c.n_shapes = 1;
     c.at_once = at_once;
     moire_tenant *t = NULL;
     moire_error err = {0};
-    const int rc = moire_load(rt, path, &c, &t, &err);
-    if (rc) print_message("%s\n", err.message);
-    assert_int_equal(rc, MOIRE_OK);
+    if (moire_load(rt, path, &c, &t, &err)) fail_msg("%s", err.message);
     return t;
 }
 
@@ -208,7 +209,9 @@ static void every_shape_of(const char *path) {
                 moire_tenant *t = load(rt, path, &s, at_once);
                 const size_t n = answer(t, shared);
                 assert_int_equal(n, answer_alone(path, &s, alone));
-                assert_memory_equal(shared, alone, n);
+                for (size_t i = 0; i < n / sizeof *alone; i++)
+                    assert_float_equal(shared[i], alone[i], 1e-4F);
+                if (precision == MOIRE_PRECISION_FP32) assert_memory_equal(shared, alone, n);
             }
     moire_runtime_destroy(rt, 1);
 }
@@ -218,6 +221,10 @@ static void every_shape_answers_as_if_alone(void **state) {
     char path[PATH];
     every_shape_of(text_model(path, 7));
     every_shape_of(voice_model(path));
+    precision = MOIRE_PRECISION_AUTO;
+    every_shape_of(text_model(path, 7));
+    every_shape_of(voice_model(path));
+    precision = MOIRE_PRECISION_FP32;
 }
 
 static void images_of_any_size(void **state) {

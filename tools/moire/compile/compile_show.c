@@ -150,8 +150,7 @@ void mo_compile_show_table(const struct mo_search *search, const struct mo_compi
            "%d candidates rejected\n",
            t.layers, t.compiled, t.reused, t.generic, t.failed, t.pending, t.rejected);
     if (mo_search_on_unit(search))
-        printf("%d layers of 8-bit numbers run on the matrix unit, by built-in kernels: there is "
-               "nothing to compile\n",
+        printf("%d layers run on the matrix unit, by built-in kernels: there is nothing to compile\n",
                mo_search_on_unit(search));
     const bool versions = o->compile->search.versions > 1;
     double work;

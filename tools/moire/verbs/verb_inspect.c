@@ -86,7 +86,7 @@ static int find_families(struct mo_inspection *in, const struct mo_graph *g, moi
     if (!in->families || !problem) return mo_fail(err, MOIRE_ENOMEM, "out of memory");
     for (int k = 0; k < g->n_nodes; k++) {
         if (!mo_problem_from_node(g, g->nodes[k], mo_isa_detect(), problem)) continue;
-        if (mo_problem_on_unit(problem, MO_UNITS_OWN)) continue;
+        if (mo_problem_on_unit(g, g->nodes[k], problem, MO_UNITS_OWN)) continue;
         struct mo_text t = mo_text_in(in->families[k], MO_INSPECT_FAMILIES);
         for (const struct mo_emit_family *const *f = mo_emit_families(); *f; f++)
             if ((*f)->takes(problem)) mo_text_put(&t, "%s%s", t.n ? " " : "", (*f)->name);
