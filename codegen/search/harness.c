@@ -269,10 +269,12 @@ static bool copy_weights(struct mo_harness *h) {
                      &h->packed[h->step.packing]);
 }
 
-/* Vectors behind a matrix unit's interface; layers of bytes on a true one are not searched. */
-static const struct mo_matrix_unit *vectors_for(const struct mo_problem *p) {
-    const struct mo_matrix_unit *unit = p->dot ? mo_matrix_of(p->isa, MO_MATRIX_BYTES) : NULL;
-    return unit && unit->vectors ? unit : NULL;
+/* For layers of bytes vectors behind a matrix unit's interface: those on a true one are not searched.  Floats
+ * have the true one to win against. */
+static void set_units(const struct mo_problem *p, struct mo_binder *binder) {
+    const enum mo_matrix_type type = p->dot ? MO_MATRIX_BYTES : MO_MATRIX_FLOATS;
+    const struct mo_matrix_unit *unit = mo_matrix_of(p->isa, type);
+    if (unit && (unit->vectors || !p->dot)) binder->unit[type] = unit;
 }
 
 int mo_harness_create(const struct mo_env *env, const struct mo_layer *layer, struct mo_harness *h,
@@ -284,15 +286,9 @@ int mo_harness_create(const struct mo_env *env, const struct mo_layer *layer, st
     if (!rc && h->region) {
         h->out = h->graph->tensors[h->node->out[0]];
         make_constants(h);
-        struct mo_binder binder = {.env = env,
-                                   .region = h->region,
-                                   .isa = layer->problem.isa,
-                                   .unit = {[MO_MATRIX_BYTES] = vectors_for(&layer->problem),
-                                            [MO_MATRIX_FLOATS] = layer->problem.dot
-                                                                     ? NULL
-                                                                     : mo_matrix_of(layer->problem.isa,
-                                                                                    MO_MATRIX_FLOATS)},
-                                   .graph = h->graph};
+        struct mo_binder binder = {
+            .env = env, .region = h->region, .isa = layer->problem.isa, .graph = h->graph};
+        set_units(&layer->problem, &binder);
         h->step = (struct mo_step){.node = h->node, .units = 1};
         rc = mo_bind_generic(&binder, h->node, &h->step, err);
         if (rc == MOIRE_EUNSUPPORTED) rc = MOIRE_OK;

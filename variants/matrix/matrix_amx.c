@@ -2,7 +2,8 @@
  * matrix_amx.c - Intel's matrix unit, AMX: tiles of int8 and of bfloat16.
  *
  * Compiled with the unit's flags; called only where mo_matrix_of() found it.  Eight tiles: four of sums, two
- * of positions, two of weights.  Loads bring two of each for four products, which take 16 cycles each. */
+ * of positions, two of weights.  Loads bring two of each for four products, which take 16 cycles each; of
+ * terms fourteen loads are for 24 products. */
 #include "variants/matrix/matrix_gather.h"
 
 #if defined(__x86_64__)
@@ -10,9 +11,9 @@
 #include <string.h>
 
 /* Of weights that are asked for ahead, one line in so many bytes: the processor brings those about it by
- * itself, and a request waits for memory in one of the few buffers that loads of tiles need. */
-enum { FLOATS_NEAR = 64 };
-enum { NEAR_BYTES = 4096 }; /* a line a page; a step asks for one at least, beyond its share */
+ * itself, and a request waits for memory in one of the few buffers that loads of tiles need.  Of terms there
+ * are more products for each, and every line is asked for. */
+enum { NEAR_BYTES = 4096, TERMS_NEAR_BYTES = 64 }; /* a line a page; a step asks for one at least */
 
 /* What all tiles are: 16 rows of 64 bytes.  Compilers see that the first bytes are read and no more: it must
  * not be made on the stack. */
@@ -96,7 +97,7 @@ body(const struct mo_matrix_job *job, const enum mo_matrix_type type, const int 
     const char *start = job->start, *b = job->b;
     const int64_t n = job->n_steps;
     const int terms = type == MO_MATRIX_FLOATS ? MO_MATRIX_TERMS : 1;
-    const int64_t near = type == MO_MATRIX_FLOATS ? FLOATS_NEAR : NEAR_BYTES;
+    const int64_t near = type == MO_MATRIX_FLOATS ? TERMS_NEAR_BYTES : NEAR_BYTES;
     char *sums = job->sums;
     /* every row the same 16; or sums as they were stored */
     const int64_t down = start ? 0 : 64, across = start ? 0 : MO_MATRIX_TILE;

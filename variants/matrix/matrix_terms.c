@@ -3,8 +3,8 @@
  * three of bfloat16, than by vectors.
  *
  * Both are estimated in cycles of a core that has such a unit: AVX-512 with two multipliers and AMX with 16
- * cycles a product of tiles (Intel since Sapphire Rapids).  Its numbers were fitted to layers of ResNet-50, most
- * of which they meet within 20 %; layers of RegNet, ViT and MobileNet-v3 are decided rightly by them. */
+ * cycles a product of tiles (Intel since Sapphire Rapids).  Its numbers were fitted to layers of ResNet-50,
+ * most of which they meet within 20 %; layers of RegNet, ViT and MobileNet-v3 are decided rightly by them. */
 #include "variants/matrix/matrix_walk.h"
 
 /* Cycles: of a product of tiles, 80 % of the unit's pace; of a float of the input, read and made three; and
@@ -32,7 +32,8 @@ static double winograd_cycles(const struct mo_conv *c) {
 }
 
 static double direct_cycles(const struct mo_conv *c) {
-    const double weights = (double)(c->cg / c->merge * c->o * c->kh * c->kw);
+    const int64_t channels = c->cg / c->merge;
+    const double weights = (double)(channels * c->o * c->kh * c->kw);
     return (double)(c->n * c->oh * c->ow) * 2 * weights / operations + 4 * weights / vector_weight_bytes;
 }
 
