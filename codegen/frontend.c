@@ -21,7 +21,7 @@ enum { SMALL = 512, POOL = 32 * 1024, FLOOR_BYTES = 64 << 20, FACTOR = 16 };
 struct unpacker {
     struct mo_region *region;
     char *pool;
-    size_t pool_left, budget;
+    size_t pool_bytes, pool_left, budget;
     bool exhausted, no_memory;
 };
 
@@ -39,8 +39,8 @@ static void *unpack_alloc(void *self, size_t size) {
     }
     size = (size + 15) / 16 * 16;
     if (u->pool_left < size) {
-        u->pool = mo_region_alloc(u->region, POOL);
-        u->pool_left = u->pool ? POOL : 0;
+        u->pool = mo_region_alloc(u->region, u->pool_bytes);
+        u->pool_left = u->pool ? u->pool_bytes : 0;
         u->no_memory = u->no_memory || !u->pool;
         if (!u->pool) return NULL;
     }
@@ -55,20 +55,37 @@ static void unpack_free(void *self, void *p) {
     (void)p;
 }
 
-int mo_unpack_model(const struct mo_env *env, struct mo_region *region, const void *bytes, size_t n,
-                    Onnx__ModelProto **model, moire_error *err) {
-    if (!n) return mo_fail(err, MOIRE_EFORMAT, "the file is empty");
-    int rc = mo_wire_check(&env->limits, &onnx__model_proto__descriptor, bytes, n, err);
+static int unpack(const struct mo_env *env, struct mo_region *region, const ProtobufCMessageDescriptor *type,
+                  const void *bytes, size_t n, ProtobufCMessage **out, moire_error *err) {
+    int rc = mo_wire_check(&env->limits, type, bytes, n, err);
     if (rc) return rc;
-    struct unpacker u = {.region = region, .budget = FLOOR_BYTES + FACTOR * n};
+    struct unpacker u = {
+        .region = region, .pool_bytes = n < SMALL ? SMALL : POOL, .budget = FLOOR_BYTES + FACTOR * n};
     ProtobufCAllocator allocator = {.alloc = unpack_alloc, .free = unpack_free, .allocator_data = &u};
-    *model = onnx__model_proto__unpack(&allocator, n, bytes);
-    if (*model) return MOIRE_OK;
+    *out = protobuf_c_message_unpack(type, &allocator, n, bytes);
+    if (*out) return MOIRE_OK;
     if (u.exhausted)
         return mo_fail(err, MOIRE_ELIMIT, "unpacking the model would take more than %d times its size",
                        FACTOR);
     if (u.no_memory) return mo_fail(err, MOIRE_ENOMEM, "out of memory unpacking the model");
     return mo_fail(err, MOIRE_EFORMAT, "malformed ONNX data; is it an ONNX model?");
+}
+
+int mo_unpack_model(const struct mo_env *env, struct mo_region *region, const void *bytes, size_t n,
+                    Onnx__ModelProto **model, moire_error *err) {
+    if (!n) return mo_fail(err, MOIRE_EFORMAT, "the file is empty");
+    ProtobufCMessage *m = NULL;
+    int rc = unpack(env, region, &onnx__model_proto__descriptor, bytes, n, &m, err);
+    *model = (Onnx__ModelProto *)m;
+    return rc;
+}
+
+int mo_unpack_attribute(const struct mo_env *env, struct mo_region *region, const void *bytes, size_t n,
+                        Onnx__AttributeProto **attribute, moire_error *err) {
+    ProtobufCMessage *m = NULL;
+    int rc = unpack(env, region, &onnx__attribute_proto__descriptor, bytes, n, &m, err);
+    *attribute = (Onnx__AttributeProto *)m;
+    return rc;
 }
 
 static int import_bound(const struct mo_env *env, struct mo_graph *g, struct mo_region *tmp,

@@ -7,6 +7,7 @@
  * destroying the graph. */
 #ifndef MO_IMPORT_H
 #define MO_IMPORT_H
+#include <string.h>
 #include "onnx.pb-c.h"
 #include "runtime/graph/graph.h"
 
@@ -54,6 +55,9 @@ int mo_read_external(const struct mo_import *im, const Onnx__TensorProto *tensor
 /* ../frontend.c: checks the bytes and unpacks them into the region, which owns all of the message. */
 int mo_unpack_model(const struct mo_env *env, struct mo_region *region, const void *bytes, size_t n,
                     Onnx__ModelProto **model, moire_error *err);
+/* The same of one attribute. */
+int mo_unpack_attribute(const struct mo_env *env, struct mo_region *region, const void *bytes, size_t n,
+                        Onnx__AttributeProto **attribute, moire_error *err);
 
 /* import_tensor.c: the one function that reads tensors.  Strings give dtype MOIRE_STRING and no data.
  * `what` names the owner for messages, e.g. "initializer 'w'". */
@@ -69,9 +73,25 @@ int mo_read_attributes(const struct mo_import *im, const Onnx__NodeProto *proto,
 /* The value of a Constant node, whichever of its forms is used; dtype MOIRE_NONE: none that is read. */
 int mo_constant_value(const struct mo_import *im, const struct mo_node *node, struct mo_value *out);
 
-/* import_graph.c: fills im->graph and im->symbols from im->model. */
+static inline const char *mo_proto_text(const char *s) {
+    return s ? s : "";
+}
+
+/* "ai.onnx" is the long name of the default domain. */
+static inline const char *mo_proto_domain(const char *s) {
+    return !s || !strcmp(s, "ai.onnx") ? "" : s;
+}
+
+/* import_model.c: fills im->graph and im->symbols from im->model. */
 int mo_import_model(struct mo_import *im);
-/* The same of a graph of the model, into im->graph; im->names is empty. */
+/* The version of a domain's operators that the model imports; 0: none that can be; -1: it imports none. */
+int mo_import_opset(const struct mo_import *im, const char *domain);
+
+/* import_functions.c: a copy of the graph with the bodies of the model's functions in place of their calls.
+ */
+int mo_import_functions(struct mo_import *im, const Onnx__GraphProto **graph);
+
+/* import_graph.c: a graph of the model, into im->graph; im->names is empty. */
 int mo_import_graph(struct mo_import *im, const Onnx__GraphProto *graph);
 /* The tensor that a name stands for in a graph, or around a body; -1: none; MOIRE_ENOMEM. */
 int mo_import_find(struct mo_import *im, const char *name);

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
- * import_graph.c - from an unpacked ModelProto to a graph.
+ * import_graph.c - from an unpacked GraphProto to a graph.
  *
- * Order: opsets, initializers, inputs, the outputs of all nodes (so that nodes may come in any order), nodes,
+ * Order: initializers, inputs, the outputs of all nodes (so that nodes may come in any order), nodes,
  * graph outputs; then a topological sort, which finds cycles.  Names are looked up in one map; a name defined
  * twice breaks ONNX's single-assignment rule and is refused. */
 #include <stdio.h>
 #include <string.h>
 #include "codegen/import/import.h"
 #include "runtime/ops/op.h"
-
-static const char *text(const char *s) {
-    return s ? s : "";
-}
 
 static int out_of_memory(const struct mo_import *im) {
     int64_t tensors = im->graph->n_tensors, nodes = im->graph->n_nodes;
@@ -23,34 +19,6 @@ static int out_of_memory(const struct mo_import *im) {
         return mo_fail(im->err, MOIRE_ELIMIT, "the model has more nodes than the limit nodes (%lld)",
                        (long long)limits->nodes);
     return mo_fail(im->err, MOIRE_ENOMEM, "out of memory importing the model");
-}
-
-/* "ai.onnx" is the long name of the default domain. */
-static const char *domain_of(const char *s) {
-    return !s || !strcmp(s, "ai.onnx") ? "" : s;
-}
-
-/* --- operator sets ------------------------------------------------------------------------------------- */
-
-static int opset_of(const struct mo_import *im, const char *domain) {
-    for (size_t i = 0; i < im->model->n_opset_import; i++) {
-        const Onnx__OperatorSetIdProto *o = im->model->opset_import[i];
-        if (!strcmp(domain_of(o->domain), domain))
-            return o->version > 0 && o->version < 10000 ? (int)o->version : 0;
-    }
-    return -1;
-}
-
-static int read_opsets(struct mo_import *im) {
-    int version = opset_of(im, "");
-    if (version < 0 && im->model->n_opset_import == 0) version = 1;
-    if (version >= 0 && (version < MO_OPSET_MIN || version > MO_OPSET_MAX))
-        return mo_fail(
-            im->err, MOIRE_EUNSUPPORTED,
-            "opset %d is not supported (known: %d to %d); convert the model with ONNX's version converter",
-            version, MO_OPSET_MIN, MO_OPSET_MAX);
-    im->graph->opset = version < 0 ? MO_OPSET_MAX : version;
-    return MOIRE_OK;
 }
 
 /* --- tensors ------------------------------------------------------------------------------------------- */
@@ -79,7 +47,7 @@ static int read_initializers(struct mo_import *im, const Onnx__GraphProto *graph
     for (size_t i = 0; i < graph->n_initializer; i++) {
         const Onnx__TensorProto *t = graph->initializer[i];
         char what[200];
-        snprintf(what, sizeof what, "initializer '%.100s'", text(t->name));
+        snprintf(what, sizeof what, "initializer '%.100s'", mo_proto_text(t->name));
         if (!t->name || !*t->name) return mo_fail(im->err, MOIRE_EFORMAT, "initializer %zu has no name", i);
         struct mo_value value;
         int rc = mo_read_tensor(im, t, what, &value);
@@ -117,7 +85,7 @@ static bool is_bundle(const Onnx__TypeProto *type) {
 
 static int read_input(struct mo_import *im, const Onnx__ValueInfoProto *info) {
     char what[200];
-    snprintf(what, sizeof what, "input '%.100s'", text(info->name));
+    snprintf(what, sizeof what, "input '%.100s'", mo_proto_text(info->name));
     if (!info->name || !*info->name) return mo_fail(im->err, MOIRE_EFORMAT, "a graph input has no name");
     bool dense = info->type && info->type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE &&
                  info->type->tensor_type;
@@ -179,16 +147,16 @@ static void read_declared_types(struct mo_import *im, Onnx__ValueInfoProto **inf
 
 /* Many exporters leave nodes without a name: their first output tells which one is meant. */
 static const char *node_name(const Onnx__NodeProto *p) {
-    const char *name = text(p->name);
+    const char *name = mo_proto_text(p->name);
     for (size_t k = 0; !*name && k < p->n_output; k++)
-        name = text(p->output[k]);
+        name = mo_proto_text(p->output[k]);
     return name;
 }
 
 int mo_import_node_fail(const struct mo_import *im, size_t index, const Onnx__NodeProto *p, int code,
                         const char *problem, const char *name) {
     return mo_fail(im->err, code, "node %zu '%.100s' (%.60s): %s%s%.100s%s", index, node_name(p),
-                   text(p->op_type), problem, name ? " '" : "", name ? name : "", name ? "'" : "");
+                   mo_proto_text(p->op_type), problem, name ? " '" : "", name ? name : "", name ? "'" : "");
 }
 
 /* Gives the node's already defined output its contents and drops the node. */
@@ -214,7 +182,7 @@ static int import_constant(struct mo_import *im, struct mo_node *node, size_t in
 
 static int find_operator(struct mo_import *im, struct mo_node *node, size_t index, const Onnx__NodeProto *p) {
     char problem[200];
-    int version = opset_of(im, node->domain);
+    int version = mo_import_opset(im, node->domain);
     node->opset = *node->domain ? version : im->graph->opset;
     node->op = mo_op_find(node->op_type, node->domain);
     const struct mo_op *op = node->op;
@@ -263,7 +231,7 @@ static int settle_operands(struct mo_import *im, struct mo_node *node, size_t in
 static int resolve_inputs(struct mo_import *im, struct mo_node *node, size_t index,
                           const Onnx__NodeProto *p) {
     for (int k = 0; k < node->n_in; k++) {
-        const char *name = text(p->input[k]);
+        const char *name = mo_proto_text(p->input[k]);
         if (!*name) continue;
         node->in[k] = mo_import_find(im, name);
         if (node->in[k] == MOIRE_ENOMEM) return out_of_memory(im);
@@ -290,15 +258,15 @@ int mo_import_find(struct mo_import *im, const char *name) {
 /* The node and its outputs; inputs are resolved when all nodes have defined theirs. */
 static int declare_node(struct mo_import *im, size_t index, const Onnx__NodeProto *p) {
     char what[300];
-    snprintf(what, sizeof what, "node %zu '%.100s' (%.60s)", index, node_name(p), text(p->op_type));
+    snprintf(what, sizeof what, "node %zu '%.100s' (%.60s)", index, node_name(p), mo_proto_text(p->op_type));
     if (!p->op_type || !*p->op_type) return mo_fail(im->err, MOIRE_EFORMAT, "%s has no operator type", what);
     if (p->n_input > 1 << 20 || p->n_output > 1 << 20)
         return mo_fail(im->err, MOIRE_ELIMIT, "%s has more than a million inputs or outputs", what);
-    struct mo_node *node = mo_graph_add_node(im->graph, node_name(p), p->op_type, domain_of(p->domain),
+    struct mo_node *node = mo_graph_add_node(im->graph, node_name(p), p->op_type, mo_proto_domain(p->domain),
                                              (int)p->n_input, (int)p->n_output);
     if (!node) return out_of_memory(im);
     for (int k = 0; k < node->n_out; k++) {
-        const char *name = text(p->output[k]);
+        const char *name = mo_proto_text(p->output[k]);
         if (!*name) continue;
         struct mo_tensor *t = mo_graph_add_tensor(im->graph, name, MOIRE_NONE, NULL);
         if (!t) return out_of_memory(im);
@@ -340,7 +308,7 @@ static int read_outputs(struct mo_import *im, const Onnx__GraphProto *graph) {
     im->graph->outputs = mo_region_array(im->graph->region, graph->n_output, sizeof(int));
     if (!im->graph->outputs) return out_of_memory(im);
     for (size_t i = 0; i < graph->n_output; i++) {
-        const char *name = text(graph->output[i]->name);
+        const char *name = mo_proto_text(graph->output[i]->name);
         int id = mo_import_find(im, name);
         if (id == MOIRE_ENOMEM) return out_of_memory(im);
         if (id < 0)
@@ -361,23 +329,8 @@ static int read_outputs(struct mo_import *im, const Onnx__GraphProto *graph) {
     return MOIRE_OK;
 }
 
-static int read_meta(struct mo_import *im) {
-    size_t n = im->model->n_metadata_props;
-    struct mo_region *region = im->graph->region;
-    im->graph->meta_key = mo_region_array(region, n, sizeof(char *));
-    im->graph->meta_value = mo_region_array(region, n, sizeof(char *));
-    if (!im->graph->meta_key || !im->graph->meta_value) return out_of_memory(im);
-    for (size_t i = 0; i < n; i++) {
-        /* the messages live in the graph's region */
-        im->graph->meta_key[i] = text(im->model->metadata_props[i]->key);
-        im->graph->meta_value[i] = text(im->model->metadata_props[i]->value);
-    }
-    im->graph->n_meta = (int)n;
-    return MOIRE_OK;
-}
-
 int mo_import_graph(struct mo_import *im, const Onnx__GraphProto *graph) {
-    im->graph->name = text(graph->name);
+    im->graph->name = mo_proto_text(graph->name);
     im->names = mo_names_create(im->env, im->tmp, (int64_t)(graph->n_initializer + graph->n_node));
     if (!im->names) return out_of_memory(im);
     int rc = read_initializers(im, graph);
@@ -388,12 +341,4 @@ int mo_import_graph(struct mo_import *im, const Onnx__GraphProto *graph) {
     if (!rc) rc = read_outputs(im, graph);
     if (!rc) rc = check_inputs(im);
     return rc ? rc : mo_graph_sort(im->graph, im->err);
-}
-
-int mo_import_model(struct mo_import *im) {
-    const Onnx__GraphProto *graph = im->model->graph;
-    if (!graph) return mo_fail(im->err, MOIRE_EFORMAT, "the file holds no graph; is it an ONNX model?");
-    int rc = read_opsets(im);
-    if (!rc) rc = read_meta(im);
-    return rc ? rc : mo_import_graph(im, graph);
 }
