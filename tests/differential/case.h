@@ -18,6 +18,7 @@ struct dt_output {
     moire_tensor want;
     double *spread, typical;        /* of every element; root of the mean square */
     double *coarse, typical_coarse; /* with errors of the coarsest type of the model everywhere */
+    bool rounded; /* some operator before it rounds, even if errors of the disturbed runs have cancelled */
 };
 
 struct dt_case {
