@@ -71,10 +71,14 @@ int mo_precision_choose(const struct mo_precision_trial *trial, int n, double to
     return best;
 }
 
+/* Without a tolerance auto is float32, on a matrix unit where there is one. */
+static const char *name_of(const struct mo_precision_trial *t) {
+    return t->precision == MOIRE_PRECISION_AUTO ? "fp32 (matrix unit)" : mo_precision_name(t->precision);
+}
+
 static void say_trial(struct mo_text *t, const struct mo_precision_trial *trial, const char *verb,
                       double tolerance) {
-    mo_text_put(t, "%s%s %.2f times as fast as fp32", mo_precision_name(trial->precision), verb,
-                speed(trial));
+    mo_text_put(t, "%s%s %.2f times as fast as fp32", name_of(trial), verb, speed(trial));
     if (trial->exempt) return;
     if (!isfinite(trial->difference))
         mo_text_put(t, ", outputs cannot be compared with fp32's");

@@ -60,6 +60,11 @@ static void the_line_says_why(void **state) {
     mo_precision_say(&t, 1, 0.001, text, sizeof text);
     assert_string_equal(
         text, "fp32: bf16 is 2.90 times as fast as fp32, differs by 0.31 % of the range (allowed 0.1 %)");
+    struct mo_precision_trial both[] = {trial(MOIRE_PRECISION_AUTO, 300, 200, 0), t};
+    both[0].exempt = true; /* float32 on a matrix unit */
+    mo_precision_say(both, 2, 0.001, text, sizeof text);
+    assert_string_equal(text, "fp32 (matrix unit), 1.50 times as fast as fp32");
+    assert_int_equal(mo_precision_choose(both, 2, 0.01), 1);
 }
 
 /* --- outputs --- */
