@@ -87,8 +87,8 @@ int mo_import_model(struct mo_import *im);
 /* The version of a domain's operators that the model imports; 0: none that can be; -1: it imports none. */
 int mo_import_opset(const struct mo_import *im, const char *domain);
 
-/* import_functions.c: a copy of the graph with the bodies of the model's functions in place of their calls.
- */
+/* import_functions.c: a copy of the graph with the bodies of the model's functions in place of their calls,
+ * and operators of ONNX in place of some of ONNX Runtime's own (import_contrib.h). */
 int mo_import_functions(struct mo_import *im, const Onnx__GraphProto **graph);
 
 /* import_graph.c: a graph of the model, into im->graph; im->names is empty. */

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "codegen/import/import.h"
+#include "codegen/import/import_contrib.h"
 #include "codegen/import/import_default.h"
 
 struct function {
@@ -29,6 +30,7 @@ struct expansion {
     struct mo_names *by_key;
     struct function *functions;
     int64_t written, operands, calls, depth;
+    int opset; /* of ONNX's own operators */
 };
 
 /* In the place of one node. */
@@ -262,6 +264,19 @@ static int write_call(struct expansion *e, struct function *f, const Onnx__NodeP
     return rc;
 }
 
+/* A node that is no call: as it is, or in operators of ONNX. */
+static int write_node(struct expansion *e, Onnx__NodeProto *node, struct nodes *to) {
+    char prefix[64];
+    struct mo_contrib contrib = {.region = e->region, .node = node, .prefix = prefix, .opset = e->opset};
+    snprintf(prefix, sizeof prefix, "%.40s~%lld/", mo_proto_text(node->op_type), (long long)e->written);
+    if (!mo_contrib_write(&contrib)) return no_memory(e);
+    if (!contrib.n) return push(e, to, node);
+    int rc = MOIRE_OK;
+    for (int i = 0; i < contrib.n && !rc; i++)
+        rc = push(e, to, contrib.out[i]);
+    return rc;
+}
+
 static int write_nodes(struct expansion *e, const struct call *c, Onnx__NodeProto *const *nodes, size_t n,
                        struct nodes *to) {
     for (size_t i = 0; i < n; i++) {
@@ -279,7 +294,7 @@ static int write_nodes(struct expansion *e, const struct call *c, Onnx__NodeProt
         const char *key = overload ? key_of(e, node->domain, node->op_type, overload) : NULL;
         if (!key) return no_memory(e);
         const int called = mo_names_find(e->by_key, key);
-        rc = called < 0 ? push(e, to, node) : write_call(e, &e->functions[called], node, to);
+        rc = called < 0 ? write_node(e, node, to) : write_call(e, &e->functions[called], node, to);
         if (rc) return rc;
     }
     return MOIRE_OK;
@@ -313,7 +328,7 @@ static int read_function(struct expansion *e, size_t at) {
 
 int mo_import_functions(struct mo_import *im, const Onnx__GraphProto **graph) {
     const size_t n = im->model->n_functions;
-    struct expansion e = {.im = im, .region = im->graph->region};
+    struct expansion e = {.im = im, .region = im->graph->region, .opset = im->graph->opset};
     Onnx__GraphProto *written;
     e.functions = mo_region_array(e.region, n + 1, sizeof *e.functions);
     e.by_key = mo_names_create(im->env, e.region, (int64_t)n);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include "codegen/import/import.h"
+#include "codegen/import/import_contrib.h"
 #include "runtime/ops/op.h"
 
 static int out_of_memory(const struct mo_import *im) {
@@ -183,7 +184,7 @@ static int import_constant(struct mo_import *im, struct mo_node *node, size_t in
 static int find_operator(struct mo_import *im, struct mo_node *node, size_t index, const Onnx__NodeProto *p) {
     char problem[200];
     int version = mo_import_opset(im, node->domain);
-    node->opset = *node->domain ? version : im->graph->opset;
+    node->opset = p->domain == mo_contrib_domain ? MO_OPSET_MAX : *node->domain ? version : im->graph->opset;
     node->op = mo_op_find(node->op_type, node->domain);
     const struct mo_op *op = node->op;
     /* what the passes make is no part of ONNX: only they keep to what its kernels rely on */

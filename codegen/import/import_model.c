@@ -52,6 +52,7 @@ int mo_import_model(struct mo_import *im) {
     if (!graph) return mo_fail(im->err, MOIRE_EFORMAT, "the file holds no graph; is it an ONNX model?");
     int rc = read_opsets(im);
     if (!rc) rc = read_meta(im);
-    if (!rc && im->model->n_functions) rc = mo_import_functions(im, &graph);
+    const bool expands = im->model->n_functions || mo_import_opset(im, "com.microsoft") >= 0;
+    if (!rc && expands) rc = mo_import_functions(im, &graph);
     return rc ? rc : mo_import_graph(im, graph);
 }

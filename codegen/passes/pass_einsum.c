@@ -4,8 +4,8 @@
  * Of its labels some are in both operands and the result (batch), some in one operand and the result (rows of
  * the first, columns of the second), and some in both operands only (summed over): the operands are brought
  * into the order batch, rows, sums and batch, sums, columns, and the result from batch, rows, columns into
- * its own. The rest stays with the operator: one operand or three, labels twice in a term, dots, sums of one
- * operand. */
+ * its own.  Axes that dots stand for are labels, too, where both operands have as many.  The rest stays with
+ * the operator: one operand or three, labels twice in a term, dots that broadcast, sums of one operand. */
 #include <string.h>
 #include "codegen/passes/passes.h"
 
@@ -33,10 +33,32 @@ static bool is_letter(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* Up to `end`; false: something else than different letters is there. */
-static bool read_term(const char **at, char end, struct term *t) {
+/* How many axes dots stand for in the term at `at`, of an operand of that rank. */
+static int dots_in(const char *at, char end, int rank) {
+    for (; *at && *at != end; at++)
+        rank -= is_letter(*at);
+    return rank;
+}
+
+/* Dots as so many labels that no letter is. */
+static bool read_dots(const char **at, int dots, struct term *t) {
+    if (strncmp(*at, "...", 3) != 0 || dots < 0 || t->n + dots > MOIRE_MAX_RANK) return false;
+    for (int i = 1; i <= dots; i++)
+        t->label[t->n++] = (char)i;
+    *at += 2;
+    return true;
+}
+
+/* Up to `end`; false: something else than different letters, and dots once, is there. */
+static bool read_term(const char **at, char end, int dots, struct term *t) {
+    bool dotted = false;
     for (t->n = 0; **at && **at != end; (*at)++) {
         if (**at == ' ') continue;
+        if (**at == '.') {
+            if (dotted || !read_dots(at, dots, t)) return false;
+            dotted = true;
+            continue;
+        }
         if (!is_letter(**at) || t->n == MOIRE_MAX_RANK || memchr(t->label, **at, (size_t)t->n)) return false;
         t->label[t->n++] = **at;
     }
@@ -44,12 +66,16 @@ static bool read_term(const char **at, char end, struct term *t) {
 }
 
 static bool read_equation(const struct mo_node *node, struct einsum *e) {
+    const struct mo_tensor *a = mo_node_in(e->g, node, 0), *b = mo_node_in(e->g, node, 1);
     const char *at = mo_attr_string(node, "equation", "");
-    if (!read_term(&at, ',', &e->a)) return false;
+    if (!a || !b || !strchr(at, ',')) return false;
+    const int dots = dots_in(at, ',', a->shape.rank);
+    if (!read_term(&at, ',', dots, &e->a)) return false;
     at++;
-    if (!read_term(&at, '-', &e->b) || at[1] != '>') return false;
+    const int others = dots_in(at, '-', b->shape.rank);
+    if (!read_term(&at, '-', others, &e->b) || at[1] != '>') return false;
     at += 2;
-    return read_term(&at, 0, &e->y);
+    return (dots <= 0 || others <= 0 || dots == others) && read_term(&at, 0, dots > 0 ? dots : others, &e->y);
 }
 
 static bool has(const struct term *t, char label) {

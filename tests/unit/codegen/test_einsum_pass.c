@@ -29,7 +29,15 @@ static const struct einsum_case {
     {"ab,cd->abcd", "2,3", "4,5", false, 0},  /* nothing is summed over */
     {"ii,ij->j", "3,3", "3,4", false, 0},     /* a diagonal */
     {"abc,cd->ad", "2,3,4", "4,5", false, 0}, /* a sum of the first alone */
-    {"...ab,...bc->...ac", "2,3,4", "2,4,5", false, 0},
+    {"...ab,...bc->...ac", "2,3,4", "2,4,5", false, 1},
+    {"...ij,...kj->...ik", "2,3,5,8", "2,3,4,8", false, 1},
+    {"i...j,k...j->...ik", "5,2,3,8", "4,2,3,8", false, 1},
+    {"...ij,jk->...ik", "2,3,5,8", "8,4", true, 1},
+    {"...ij,...jk->...ik", "5,8", "8,4", false, 1}, /* dots that are nothing */
+    {"...ij,...jk->...ik", "2,5,8", "8,4", false, 1},
+    {"...ij,...jk->...ik", "3,2,5,8", "2,8,4", false, 0}, /* they broadcast */
+    {"...ij,...jk->...ik", "1,5,8", "2,8,4", false, 0},
+    {"...i...j,jk->ik", "2,8", "8,4", false, 0},
     {"ab,bc", "3,4", "4,5", false, 0}, /* the result is not said */
 };
 
