@@ -30,6 +30,12 @@ static inline int64_t mo_conv_first_block(const struct mo_conv *c, int64_t group
     return at < last ? at : last;
 }
 
+/* What Winograd's algorithm with filters of 3x3 is for: one group, stride 1, taps side by side. */
+static inline bool mo_conv_is_three(const struct mo_conv *c) {
+    return c->groups == 1 && c->merge == 1 && !c->depthwise && c->kh == 3 && c->kw == 3 && c->sh == 1 &&
+           c->sw == 1 && c->dh == 1 && c->dw == 1;
+}
+
 /* False: not a 2-D float Conv with constant weights whose shape is known and whose groups can be blocked. */
 bool mo_conv_read(const struct mo_graph *graph, const struct mo_node *node, struct mo_conv *out);
 

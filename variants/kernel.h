@@ -192,7 +192,7 @@ unsigned mo_layouts_of(const struct mo_graph *graph, const struct mo_node *node)
 int mo_bind_generic(const struct mo_binder *binder, const struct mo_node *node, struct mo_step *step,
                     moire_error *err);
 
-/* Bumped whenever emitted code changes; part of the store's key. */
+/* Bumped whenever emitted code changes, or what it has to be faster than; part of the store's key. */
 #define MO_GENERATOR_VERSION 29
 
 /* What an emitted shared object exports as `const struct mo_variant mo_variant`. */

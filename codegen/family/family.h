@@ -75,8 +75,8 @@ bool mo_problem_from_node(const struct mo_graph *graph, const struct mo_node *no
 /* The same for a machine of the level that multiplies bytes by `dot`, whatever this one has. */
 bool mo_problem_for_dot(const struct mo_graph *graph, const struct mo_node *node, enum mo_isa isa,
                         enum mo_dot dot, struct mo_problem *out);
-/* A matrix unit multiplies the layer's 8-bit numbers: built-in kernels on it are several times as fast as
- * what families emit. */
+/* A matrix unit runs the layer: built-in kernels on it are several times as fast as what families emit for
+ * 8-bit numbers, and so much faster for some layers of float32 that none of those need be tried. */
 bool mo_problem_on_unit(const struct mo_graph *graph, const struct mo_node *node,
                         const struct mo_problem *problem, enum mo_units units);
 #endif

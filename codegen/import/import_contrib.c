@@ -115,18 +115,13 @@ static float param(const struct mo_contrib *c, size_t k, float fallback) {
     return a ? (k < a->n_floats ? a->floats[k] : fallback) : own_float(c, names[k], fallback);
 }
 
-static bool is_activation(const struct mo_contrib *c, const char *name) {
-    const Onnx__AttributeProto *a = own(c, "activation");
-    return a && a->has_s && a->s.len == strlen(name) && !memcmp(a->s.data, name, a->s.len);
-}
-
 /* The activation's name as an operator; "": none; NULL: one that is not known here. */
 static const char *activation(const struct mo_contrib *c) {
     static const char *const known[] = {"Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid", "Clip"};
     const Onnx__AttributeProto *a = own(c, "activation");
     if (!a || !a->has_s || !a->s.len) return "";
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (is_activation(c, known[i])) return known[i];
+        if (a->s.len == strlen(known[i]) && !memcmp(a->s.data, known[i], a->s.len)) return known[i];
     return NULL;
 }
 
@@ -154,10 +149,6 @@ static void keep_attributes(struct mo_contrib *c, Onnx__NodeProto *to) {
 
 /* --- operators ------------------------------------------------------------------------------------------ */
 
-static void gelu(struct mo_contrib *c) {
-    add(c, "Gelu", input(c, 0), "", "", output(c, 0));
-}
-
 /* An operand that may be left out is added first. */
 static const char *biased(struct mo_contrib *c) {
     if (!*input(c, 1)) return input(c, 0);
@@ -166,7 +157,7 @@ static const char *biased(struct mo_contrib *c) {
     return sum;
 }
 
-static void bias_gelu(struct mo_contrib *c) {
+static void gelu(struct mo_contrib *c) {
     const char *x = biased(c);
     add(c, "Gelu", x, "", "", output(c, 0));
 }
@@ -284,7 +275,7 @@ static const struct row {
     void (*write)(struct mo_contrib *c);
 } rows[] = {
     {"Gelu", "com.microsoft", MO_OPSET_MAX + 1, gelu},
-    {"BiasGelu", "com.microsoft", MO_OPSET_MAX + 1, bias_gelu},
+    {"BiasGelu", "com.microsoft", MO_OPSET_MAX + 1, gelu},
     {"FastGelu", "com.microsoft", MO_OPSET_MAX + 1, fast_gelu},
     {"QuickGelu", "com.microsoft", MO_OPSET_MAX + 1, quick_gelu},
     {"FusedMatMul", "com.microsoft", MO_OPSET_MAX + 1, fused_matmul},

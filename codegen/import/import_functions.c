@@ -15,7 +15,7 @@
 #include <string.h>
 #include "codegen/import/import.h"
 #include "codegen/import/import_contrib.h"
-#include "codegen/import/import_default.h"
+#include "codegen/import/import_new_fields.h"
 
 struct function {
     const Onnx__FunctionProto *proto;

@@ -74,7 +74,7 @@ struct mo_search_options {
     /* That a layer may get; 0 = 1.  When the fastest variant cannot feed them, a second is kept that can
      * (layer_versions.c). */
     int cores;
-    enum mo_units units; /* whether layers of 8-bit numbers have a matrix unit, and need no other kernel */
+    enum mo_units units; /* whether there is a matrix unit, whose layers need no other kernel */
     /* the generator: mo_emit_families() and mo_problem_from_node, or a test's own */
     const struct mo_emit_family *const *families;
     bool (*problem)(const struct mo_graph *graph, const struct mo_node *node, enum mo_isa isa,

@@ -82,9 +82,7 @@ static bool has_weights(const struct mo_graph *graph, const struct mo_node *node
  * packed only, none that wants them in another form. */
 static const struct form *choose(const struct mo_graph *graph, const struct mo_node *node,
                                  const struct mo_conv *c) {
-    bool fits = c->groups == 1 && c->merge == 1 && !c->depthwise && c->kh == 3 && c->kw == 3 && c->sh == 1 &&
-                c->sw == 1 && c->dh == 1 && c->dw == 1;
-    if (!fits || graph->exact) return NULL;
+    if (!mo_conv_is_three(c) || graph->exact) return NULL;
     const struct form *best = NULL;
     double least = has_weights(graph, node, MO_PACK_CONV16) ? direct_cost(c) : INFINITY;
     for (int i = 0; i < N_FORMS; i++) {

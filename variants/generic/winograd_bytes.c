@@ -60,8 +60,7 @@ static double direct_cost(const struct mo_conv *c) {
 enum mo_packing mo_winograd_bytes_packing(const struct mo_binder *binder, const struct mo_node *node,
                                           const struct mo_conv *c) {
     const struct mo_tiles *tiles = mo_dot_tiles_of(binder->isa, false);
-    bool fits = c->groups == 1 && c->merge == 1 && !c->depthwise && !c->rows && c->kh == 3 && c->kw == 3 &&
-                c->sh == 1 && c->sw == 1 && c->dh == 1 && c->dw == 1 && c->c > 4 && c->icb <= DEEPEST_SMALL;
+    bool fits = mo_conv_is_three(c) && !c->rows && c->c > 4 && c->icb <= DEEPEST_SMALL;
     if (!fits || !tiles || !tiles->wide[1]) return MO_PACK_NONE;
     enum mo_packing best = MO_PACK_NONE;
     bool direct = mo_packed_has(binder->graph, node, MO_PACK_PAIRS16, (9 * c->icb * 512 + 64) * c->ocb);

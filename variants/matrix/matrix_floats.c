@@ -28,8 +28,7 @@ static bool is_product(const struct mo_node *node) {
 
 /* Winograd's algorithm takes such layers, and does 2 to 4 times less work. */
 static bool is_winograd(const struct mo_conv *c) {
-    return c->kh == 3 && c->kw == 3 && c->sh == 1 && c->sw == 1 && c->dh == 1 && c->dw == 1 &&
-           c->groups * c->merge == 1 && c->x->layout != MO_PLAIN;
+    return mo_conv_is_three(c) && c->x->layout != MO_PLAIN;
 }
 
 /* What numbers become here; false: nothing, layers are for other families. */

@@ -39,7 +39,6 @@ static double direct_cycles(const struct mo_conv *c) {
 
 double mo_matrix_terms_gain(const struct mo_conv *c, const struct mo_matrix_shape *s) {
     double vectors = direct_cycles(c);
-    const bool three = c->kh == 3 && c->kw == 3 && c->sh == 1 && c->sw == 1 && c->dh == 1 && c->dw == 1;
-    if (three && !c->rows && winograd_cycles(c) < vectors) vectors = winograd_cycles(c);
+    if (mo_conv_is_three(c) && winograd_cycles(c) < vectors) vectors = winograd_cycles(c);
     return vectors / unit_cycles(c, s);
 }

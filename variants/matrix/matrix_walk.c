@@ -281,10 +281,10 @@ static void multiply_part(struct set *set, struct mo_matrix_job *job, int64_t be
 }
 
 static void multiply_set(const struct mo_matrix_walk *p, const struct mo_kargs *args, const struct spot *s,
-                         int64_t number, int64_t slab, const char *packed, char *sums) {
+                         int64_t number, int64_t slab, char *packed, char *sums) {
     const int64_t block = number * 2, left = p->ocb - block;
     struct set set = {.walk = p, .spot = s, .block = block, .packed = packed, .sums = sums};
-    set.ring = (struct mo_matrix_tiles *)((char *)packed + p->ring_at);
+    set.ring = (struct mo_matrix_tiles *)(packed + p->ring_at);
     set.blocks = left < 2 ? 1 : 2;
     set.tiles = mo_matrix_walk_tiles(p, s->rows);
     set.along = p->shape.width * (p->sw / p->shape.column_step);
@@ -295,11 +295,11 @@ static void multiply_set(const struct mo_matrix_walk *p, const struct mo_kargs *
     const int64_t steps = left_steps < p->slab_steps ? left_steps : p->slab_steps;
     const int64_t jobs = (set.tiles + 1) / 2;
     const int64_t tile = p->shape.terms * set.blocks * MO_MATRIX_TILE;
-    const int64_t next_blocks = left - 2 < 2 ? left - 2 : 2;
+    const int64_t others = left < 4 ? left - 2 : 2,
+                  next = others > 0 ? others * p->shape.terms * MO_MATRIX_TILE : 0;
     const char *b = (const char *)args->weights + mo_matrix_block_at(&p->shape, p->ocb, s->group, block);
-    struct mo_matrix_job job = {
-        .a_row = set.along, .a_term = p->term_bytes, .aside = write_next, .next = b + p->shape.steps * tile};
-    job.next_bytes = next_blocks > 0 ? next_blocks * p->shape.terms * MO_MATRIX_TILE / jobs : 0;
+    struct mo_matrix_job job = {.a_row = set.along, .a_term = p->term_bytes, .aside = write_next};
+    job.next = b + p->shape.steps * tile + before * next, job.next_bytes = next / jobs;
     job.brief = steps <= FEW_STEPS;
     job.zero = p->small && !p->small->sums && p->small->zero == 0;
     for (int64_t n = 0, end; n < jobs; n = end) {

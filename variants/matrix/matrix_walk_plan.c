@@ -118,14 +118,18 @@ static bool cuts_slabs(const struct mo_matrix_walk *p, int64_t weights) {
     return p->line && p->shape.terms > 1 && weights > NEAR_WEIGHTS;
 }
 
+/* Of a line: pairs of tiles in a band. */
+static int64_t band_jobs(const struct mo_matrix_walk *p) {
+    return (mo_matrix_walk_tiles(p, p->band_rows) + 1) / 2;
+}
+
 static void choose_slabs(struct mo_matrix_walk *p, bool cuts) {
     const int64_t chunk = p->band_rows * p->shape.width * p->shape.terms;
-    const int64_t jobs = (p->band_rows + 2 * MO_MATRIX_POSITIONS - 1) / (2 * MO_MATRIX_POSITIONS);
     p->slabs = cuts ? (p->shape.chunks * chunk + SLAB_BYTES - 1) / SLAB_BYTES : 1;
     p->slab_steps = p->slabs > 1 ? (p->shape.chunks + p->slabs - 1) / p->slabs : p->shape.steps;
     p->slabs = (p->shape.steps + p->slab_steps - 1) / p->slab_steps;
     if (p->slabs == 1) return;
-    p->slab_sets = SLAB_SUM_BYTES / (jobs * MO_MATRIX_SUMS);
+    p->slab_sets = SLAB_SUM_BYTES / (band_jobs(p) * MO_MATRIX_SUMS);
     if (p->slab_sets > p->sets) p->slab_sets = p->sets;
     const int64_t parts = (p->sets + p->slab_sets - 1) / p->slab_sets;
     if (p->set_parts < parts) p->set_parts = parts;
@@ -240,8 +244,7 @@ int mo_matrix_walk_plan(const struct mo_binder *binder, const struct mo_node *no
         MO_MATRIX_POSITIONS * shape->width * (c->sw / shape->column_step) + c->kw * c->dw * shape->width;
     p->term_bytes = (p->slabs > 1 ? p->slab_steps : shape->chunks) * p->chunk_bytes;
     p->sums_at = (shape->terms * p->term_bytes + beyond + MO_MATRIX_STEP + 63) / 64 * 64;
-    const int64_t jobs = (p->band_rows + 2 * MO_MATRIX_POSITIONS - 1) / (2 * MO_MATRIX_POSITIONS);
-    p->ring_at = p->sums_at + (p->slabs > 1 ? p->slab_sets * jobs : p->unwritten) * MO_MATRIX_SUMS;
+    p->ring_at = p->sums_at + (p->slabs > 1 ? p->slab_sets * band_jobs(p) : p->unwritten) * MO_MATRIX_SUMS;
     if (p->sums_at > INT32_MAX) return MOIRE_EUNSUPPORTED;
     if (!fill_steps(binder->region, c, p))
         return mo_fail(err, MOIRE_ENOMEM, "node '%s': out of memory", node->name);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * import_default.h - fields of functions and their calls that are younger than the ONNX whose messages this
- * library is built with: default values of attributes (IR version 9) and overloads (IR version 10). */
-#ifndef MO_IMPORT_DEFAULT_H
-#define MO_IMPORT_DEFAULT_H
+ * import_new_fields.h - fields of functions and their calls that are younger than the ONNX whose messages
+ * this library is built with: default values of attributes (IR version 9) and overloads (IR version 10). */
+#ifndef MO_IMPORT_NEW_FIELDS_H
+#define MO_IMPORT_NEW_FIELDS_H
 #include "codegen/import/import.h"
 
 struct mo_function_more {

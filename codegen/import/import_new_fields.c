@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
- * import_default.c - see import_default.h.  The fields are found among those that protobuf-c does not know.
+ * import_new_fields.c - see import_new_fields.h.  The fields are found among those that protobuf-c does not
+ * know.
  */
-#include "codegen/import/import_default.h"
+#include "codegen/import/import_new_fields.h"
 
 enum { WIRE_BYTES = 2, FUNCTION_DEFAULT = 11, FUNCTION_OVERLOAD = 13, NODE_OVERLOAD = 8 };
 
